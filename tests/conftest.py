@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,11 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 
 # Files and folders that tests make are as on a node: only their owner writes them. Tests of the umask set their own.
 os.umask(0o022)
+
+# About noon here, so that whatever is shown of the next hours and of the last ones is of the same day, whenever tests run.
+os.environ["TZ"] = f"NOON{time.gmtime().tm_hour - 12:+d}"
+if hasattr(time, "tzset"):
+    time.tzset()
 
 # No example is too slow on a busy machine; and where a change is judged, it is judged on the same examples.
 settings.register_profile("here", deadline=None)

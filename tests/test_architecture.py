@@ -59,7 +59,11 @@ URL_READERS = ("_net", "clusters", "show")
 
 # The programs that others execute for a pull or a request, and their modules; those that are plugins.
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-PROGRAMS = {name: place.partition(":")[0] for name, place in PROJECT["scripts"].items() if name != "keyferry"}
+PROGRAMS = {
+    name: place.partition(":")[0]
+    for name, place in PROJECT["scripts"].items()
+    if not place.startswith("keyferry.cli.")
+}
 PLUGINS = {name: module for name, module in PROGRAMS.items() if module.startswith("keyferry_plugins.")}
 # Modules that take longer to load than a plugin has to run.
 HEAVY = frozenset({"argparse", "asyncio", "dataclasses", "http.client", "inspect", "logging", "yaml"})

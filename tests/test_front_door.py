@@ -23,7 +23,7 @@ from support.plugins import write_executable
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 SITE = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [*sorted(ROOT.glob("*.md")), *SITE]
+PAGES = [*sorted(ROOT.glob("*.md")), *SITE, *sorted((ROOT / "deploy").rglob("*.md"))]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -75,7 +75,7 @@ def test_every_page_is_in_the_sites_table_of_contents(page: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
-@pytest.mark.parametrize("tool", ["terminal_picture.py", "diagram.py"])
+@pytest.mark.parametrize("tool", ["terminal_picture.py"])
 def test_the_pictures_are_up_to_date(tool: str) -> None:
     """The terminal shows what the commands print now."""
     done = subprocess.run(

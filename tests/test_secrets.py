@@ -20,9 +20,9 @@ from keyferry.api.credentialprovider.v1 import AuthConfig, CredentialProviderReq
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, ExecConfig, ExecEnvVar
 from keyferry.clusters.access import Grant
 from keyferry.clusters.auth.credential import ClusterCredential
-from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import read_kubeconfigs
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
+from keyferry.clusters.options import Overrides
 from keyferry.clusters.session import ClusterSession, load_cluster
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError
 from keyferry.images.answer import Answer

@@ -31,8 +31,14 @@ STATUS = {
     "sockets": ["x"],
     "takenOver": True,
     "config": dict.fromkeys(("providerConfig", "hash", "loadedAt", "binDir"), "x"),
+    "health": {
+        **dict.fromkeys(("level", "verdict", "since"), "x"),
+        "problems": [dict.fromkeys(("level", "text", "reason", "next", "since"), "x")] * 5,
+    },
     "reload": {"applied": False, "at": "x", "problems": ["x", "x"], "notes": ["x"]},
-    "providers": [{"name": "x", "cache": {"expiresAt": "x"}, "lastFailure": {"at": "x", "message": "x"}}],
+    "providers": [
+        {"name": "x", "state": "x", "cache": {"expiresAt": "x"}, "lastFailure": {"at": "x", "message": "x"}}
+    ],
     "refresh": {"next": [{"at": "x", "provider": "x", "for": "x", "failures": "x"}]},
     "callers": [{"uid": "x", "requests": "x", "refused": "x", "lastAt": "x"}],
 }
@@ -60,6 +66,24 @@ def test_what_a_hostile_agent_says_forges_no_line(
     assert "FORGED" in shown
     assert [line for line in shown.splitlines() if line.startswith("FORGED")] == []
     assert not {"\x1b", "\r", "\u202e"} & set(shown)
+
+
+@root
+@pytest.mark.parametrize("whose", ["folder", "socket", "own"])
+def test_no_command_is_printed_that_another_users_agent_names(tmp_path: Path, whose: str) -> None:
+    """Who looks at the status as root may paste it."""
+    command = "keyferry plugin trace /home/stranger/evil image"
+    problem = {"level": "bad", "text": "Provider x fails", "reason": "so", "next": command, "since": "x"}
+    status = {
+        **STATUS,
+        "health": {"level": "bad", "verdict": "1 problem", "since": "x", "problems": [problem]},
+    }
+    with telling(tmp_path / "run" / "agent.sock", status) as path:
+        if whose != "own":
+            os.chown(os.path.dirname(path) if whose == "folder" else path, STRANGER, STRANGER)
+        shown = run_keyferry("agent", "status", "--socket", path).stdout
+    assert "Provider x fails" in shown
+    assert (command in shown, "its commands are not shown" in shown) == (whose == "own", whose != "own")
 
 
 def open_page(path: str, folder: Path) -> tuple[int, str, str]:

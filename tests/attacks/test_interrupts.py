@@ -122,7 +122,7 @@ def work():
 from keyferry.invoke.run import Limits, run
 def work():
     # It is given a moment to end by itself, which this one does.
-    run((ARGV[0], "0.02"), environ={}, limits=Limits(timeout_seconds=SECONDS), terminal=(0, 2))
+    run((ARGV[0], "0.005"), environ={}, limits=Limits(timeout_seconds=SECONDS), terminal=(0, 2))
 """,
     "the kit's": """
 from keyferry.invoke.run import Limits

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.agent.page.access import SECURITY_HEADERS
-from support.agents import RunningAgent, make_token, running_agent
+from support.agents import RunningAgent, counting_node, make_token, running_agent
 from support.page import VIEWS, PageClient, connect, leave, log_in, make_link, page_host, shown_text
 from support.parts import need, root
 from support.plugins import (
@@ -33,11 +33,13 @@ from support.plugins import (
 MANAGER, STRANGER = 12_003, 12_004
 HEAD = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
 MANAGE = f"socketMode: '0666'\nmanage:\n- uids: [{MANAGER}]\n"
-PASSWORD, USERNAME, PRINTED, VARIABLE = (
+PASSWORD, USERNAME, PRINTED, LATER, VARIABLE, ARGUMENT = (
     "word-of-the-answer",
     "name-of-the-answer",
     "word-on-stderr",
-    "word-of-env",
+    "word-on-the-next-line",
+    "Xq7-vB2m-9Lr4-Tz8k",
+    "Kd5-pW3n-6Hs1-Jf0c",
 )
 ATTACK = "<script>alert(1)</script>"
 FETCH = """
@@ -67,15 +69,17 @@ def node() -> Iterator[Node]:
     made = Node(folder)
     answer = print_answer("Image", auth={REGISTRY: (USERNAME, PASSWORD)})
     made.shell(
-        f"read -r request; case $request in *failing*) echo {PRINTED} $WORD >&2; exit 3;; *) {answer};; esac"
+        f"read -r request; case $request in *failing*) echo {PRINTED} $REGISTRY_PASSWORD >&2; "
+        f"echo {LATER} >&2; exit 3;; *) {answer};; esac"
     )
-    env = [{"name": "WORD", "value": VARIABLE}]
+    env = [{"name": "REGISTRY_PASSWORD", "value": VARIABLE}]
     accounts = {
         "serviceAccountTokenAudience": "registry",
         "cacheType": "ServiceAccount",
         "requireServiceAccount": False,
     }
-    write_config(made.config, [provider_entry(env=env, tokenAttributes=accounts)])
+    arguments = ["--region", "eu-west-1", "--secret", ARGUMENT]
+    write_config(made.config, [provider_entry(env=env, args=arguments, tokenAttributes=accounts)])
     (folder / "agent.yaml").write_text(HEAD + MANAGE)
     yield made
     shutil.rmtree(folder)
@@ -281,7 +285,10 @@ def test_texts_of_others_are_text_on_the_page(agent: RunningAgent, client: PageC
 
 
 def test_no_secret_is_on_any_view_or_in_any_event(agent: RunningAgent, client: PageClient) -> None:
-    """Of an answer, of a token, of the environment, of what a plugin printed; nor what stands for one of them."""
+    """Of an answer, of a token, of the environment, of arguments; nor what stands for one of them.
+
+    Of what a plugin that failed printed there is the first line, with secrets masked, as in the status.
+    """
     token = make_token(time.time() + 600)
     account = {"namespace": "ns", "name": "builder", "uid": "u"}
     agent.look_up(IMAGE)
@@ -299,13 +306,17 @@ def test_no_secret_is_on_any_view_or_in_any_event(agent: RunningAgent, client: P
     everything = "\n".join(views)
     assert "exited with status 3" in everything
     assert "ns/builder" in everything
+    assert f"{PRINTED} ********" in everything
+    assert "<bdi>--region</bdi>" in everything
+    assert "<bdi>REGISTRY_PASSWORD</bdi>" in everything
+    assert f"{PRINTED} ********" in json.dumps(agent.status)
     config_hash = str(agent.status["config"]["hash"])
     for secret in (
         PASSWORD,
         USERNAME,
-        PRINTED,
+        LATER,
         VARIABLE,
-        "WORD",
+        ARGUMENT,
         token,
         token.split(".")[2],
         "note-word",
@@ -364,24 +375,27 @@ def test_those_who_follow_are_bounded(client: PageClient) -> None:
 
 
 def test_slow_silent_and_many_clients_disturb_neither_the_page_nor_lookups(
-    agent: RunningAgent, client: PageClient
+    tmp_path: Path,
 ) -> None:
-    """They are cut off after ten seconds; more of them than there is room for take each other's place."""
-    silent = [connect(client) for _ in range(300)]
-    trickle, deaf = connect(client), connect(client)
-    trickle.sendall(b"GET / HTTP/1.1\r\n")
-    deaf.setblocking(False)
-    ask = f"GET /settings HTTP/1.1\r\nhost: {client.host}\r\ncookie: {client.cookie}\r\n\r\n".encode()
-    try:
-        for _ in range(20_000):
-            deaf.send(ask)
-    except (BlockingIOError, ConnectionResetError, BrokenPipeError):
-        pass
-    assert client.ask("/").status == 200
-    assert agent.look_up(IMAGE).status == 200
-    wait_until(lambda: all(map(is_closed, (*silent, trickle))), "silent clients to be closed")
-    for each in (*silent, trickle, deaf):
-        each.close()
+    """They are cut off when their time is over; more than there is room for take each other's place."""
+    node = counting_node(tmp_path, PASSWORD)
+    with running_agent(node, "--page", "127.0.0.1:0", step_seconds=1.0) as agent:
+        client = log_in(agent)
+        silent = [connect(client) for _ in range(300)]
+        trickle, deaf = connect(client), connect(client)
+        trickle.sendall(b"GET / HTTP/1.1\r\n")
+        deaf.setblocking(False)
+        ask = f"GET /settings HTTP/1.1\r\nhost: {client.host}\r\ncookie: {client.cookie}\r\n\r\n".encode()
+        try:
+            for _ in range(20_000):
+                deaf.send(ask)
+        except (BlockingIOError, ConnectionResetError, BrokenPipeError):
+            pass
+        assert client.ask("/").status == 200
+        assert agent.look_up(IMAGE).status == 200
+        wait_until(lambda: all(map(is_closed, (*silent, trickle))), "silent clients to be closed")
+        for each in (*silent, trickle, deaf):
+            each.close()
 
 
 def is_closed(client: socket.socket) -> bool:

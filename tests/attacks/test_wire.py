@@ -301,7 +301,7 @@ def test_only_short_durations_are_remembered() -> None:
 
     tracemalloc.start()
     try:
-        for number in range(2_000):
+        for number in range(500):
             text = f"{number}ns" + "0" * 900 + "1s"
             assert decode_response("plugin", V1, document(cacheDuration=text).encode()).cache_duration_ns
         kept, _ = tracemalloc.get_traced_memory()

@@ -12,10 +12,10 @@ from conformance.layout import lay_out
 from keyferry._core.json import dumps, loads
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig
-from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, read_kubeconfigs
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, clean_install_hint, resolve
 from keyferry.clusters.kubeconfig.validate import validate
+from keyferry.clusters.options import Overrides
 from keyferry.errors import ConfigError
 
 Json = dict[str, object]

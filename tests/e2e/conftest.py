@@ -17,7 +17,10 @@ expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """The browser, started once for a module, with a home of its own."""
+    """The browser, with a home of its own.
+
+    Playwright's event loop runs in this thread until the end, so tests of other modules could not run one of their own.
+    """
     path = need("chromium")
     home = str(tmp_path_factory.mktemp("chromium"))
     env: dict[str, str | float | bool] = {

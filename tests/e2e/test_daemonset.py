@@ -20,7 +20,7 @@ import pytest
 
 import keyferry
 from support import manifests, parts
-from support.agent_image import SETTINGS, ImageRunner, agent_image
+from support.agent_image import KEYFERRY, USER, ImageRunner, agent_image
 from support.containerd import PATIENCE_SECONDS, Containerd, running_containerd
 from support.made_up_nodes import Container, Facts, facts_of
 from support.plugins import compile_program, provider_entry, write_config
@@ -164,7 +164,7 @@ class Node:
 def fill(spec: dict[str, Any], container: Container, environ: list[str], volumes: dict[str, Path]) -> None:
     """Put a container into the document that a runtime takes, as a kubelet and its runtime do."""
     variables = {each["name"]: each["value"] for each in container.get("env", ())}
-    given = [*SETTINGS["entrypoint"], *container.get("args", ())]
+    given = [KEYFERRY, *container.get("args", ())]
     words = [re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], word) for word in given]
     context = container["securityContext"]
     capabilities = [f"CAP_{each}" for each in context["capabilities"].get("add", ())]
@@ -202,7 +202,8 @@ def node() -> Iterator[Node]:
 
 
 def test_a_node_of_eks_from_installation_to_removal(node: Node) -> None:
-    documents, uninstall = (manifests.kustomize(f"{kind}/eks") for kind in manifests.KINDS)
+    eks = manifests.DISTRIBUTIONS["eks"]
+    documents, uninstall = manifests.helm(*eks), manifests.helm(*eks, *manifests.UNINSTALL)
     (agent,) = manifests.pod_spec(documents)["containers"]
     before: dict[str, Facts] = facts_of(node.root)
 
@@ -217,7 +218,7 @@ def test_a_node_of_eks_from_installation_to_removal(node: Node) -> None:
     first = node.start(documents, "agent")
     wait_for(lambda: node.probe(first, agent, "readiness"), lambda: node.log(first))
     assert node.probe(first, agent, "liveness")
-    assert node.socket.stat().st_uid == SETTINGS["user"]
+    assert node.socket.stat().st_uid == USER
     assert node.pull()["cacheDuration"] == "0s"  # the agent's
 
     assert node.run(documents, "shim").returncode == 0

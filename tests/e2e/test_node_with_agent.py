@@ -21,7 +21,7 @@ from keyferry.errors import ContainerRuntimeError
 from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.pulls.cri import connect_runtime
 from support import parts
-from support.agent_image import KEYFERRY, SETTINGS, USER, ImageRunner, agent_image, read_archive
+from support.agent_image import KEYFERRY, PREFIX, SOCKET_FOLDER, USER, ImageRunner, agent_image, read_archive
 from support.agents import Reply, ask
 from support.containerd import Containerd, running_containerd
 from support.images import build, push
@@ -131,7 +131,7 @@ class WholeNode:
     def agent(self) -> Any:
         """Run the agent in a container, with the socket's folder, the config and the plugins of the node."""
         mounts = {
-            Path(SETTINGS["socketFolder"]): (self.socket.parent, "rw"),
+            SOCKET_FOLDER: (self.socket.parent, "rw"),
             Path("/node/bin"): (self.bin_dir, "ro"),
             Path("/node/config"): (self.folder / "config", "ro"),
             self.folder / "cloud": (self.folder / "cloud", "ro"),
@@ -206,5 +206,5 @@ def test_a_node_from_installation_to_removal(node: WholeNode) -> None:
 
 def machine_shim() -> bytes:
     """The static shim for this machine, as it is in the image."""
-    path = f"{SETTINGS['prefix']}/lib/keyferry/keyferry-shim-{os.uname().machine}"
+    path = f"{PREFIX}/lib/keyferry/keyferry-shim-{os.uname().machine}"
     return read_archive(agent_image()).contents[path]

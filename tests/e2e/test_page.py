@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from keyferry._core.values import Value, fields, replace
-from keyferry.page.model import Health, HealthProblem, PageModel, ReloadRow
+from keyferry.page.charts import SPANS
+from keyferry.page.model import Health, HealthProblem, PageModel, ProblemLevel, ReloadRow
 from support.axe import check_access
-from support.page_models import NOW, crowded_model, empty_model, usual_model
+from support.page_models import NOW, crowded_model, empty_model, troubled_model, usual_model
 from support.page_server import PageServer, serving
 
 VIEWS = (
@@ -28,6 +28,7 @@ VIEWS = (
     "/reloads",
     "/callers",
     "/settings",
+    "/explain?image=elsewhere.example/app",
 )
 # Those that look different on a new and on a crowded node.
 LISTS = ("/", "/providers", "/answers", "/decisions", "/reloads", "/callers")
@@ -35,6 +36,7 @@ MODELS: dict[str, Callable[[], PageModel]] = {
     "usual": usual_model,
     "empty": empty_model,
     "crowded": crowded_model,
+    "troubled": troubled_model,
 }
 HOSTILE = "\"'><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
 
@@ -129,22 +131,24 @@ def test_an_answer_that_goes_is_said_on_its_view(page: Page, page_url: str, node
 def test_a_broken_reload_appears_and_goes(page: Page, page_url: str, node: PageServer) -> None:
     good = node.model
     open_view(page, page_url)
-    assert page.title().startswith("✗ Overview")
     problem = HealthProblem(
+        level=ProblemLevel.WARNING,
         text="the config was refused: the old one is in force",
         cure="sudo keyferry agent reload",
         link="/reloads",
+        since=NOW,
     )
     broken = ReloadRow(at=NOW, is_applied=False, problems=("providers[0].name: is empty",), notes=())
     node.model = replace(
         good,
-        health=Health(is_well=False, headline="2 problems", since=NOW, problems=(problem,)),
+        health=Health(headline="2 problems", since=NOW, problems=(problem,)),
         reloads=(broken, *good.reloads),
     )
     expect(page.locator("#health-line")).to_have_text("2 problems")
     expect(page.locator("#last_reloads")).to_contain_text("providers[0].name: is empty")
     expect(page.locator("#last_reloads")).to_contain_text("the config before it stays in force")
-    page.get_by_role("link", name="the config was refused").click()
+    page.locator("#health summary").click()
+    page.get_by_role("link", name="more about it").click()
     page.wait_for_url("**/reloads")
     expect(page.locator("#reloads")).to_contain_text("providers[0].name: is empty")
     node.model = good
@@ -205,7 +209,7 @@ def test_a_change_leaves_focus_selection_scroll_and_what_is_unfolded(
     page.get_by_text("As numbers").click()
     link = page.locator("#decisions-title ~ a, #decision-48212 a").last
     link.focus()
-    page.evaluate("getSelection().selectAllChildren(document.querySelector('#decision-48212 p'))")
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('#decision-48212 a'))")
     before = page.evaluate("[scrollY, String(getSelection()), document.activeElement.href]")
     assert before[0] > 0
     assert before[1]
@@ -215,7 +219,7 @@ def test_a_change_leaves_focus_selection_scroll_and_what_is_unfolded(
     )
     expect(page.locator("#provider")).to_contain_text("777,777")
     assert page.evaluate("[scrollY, String(getSelection()), document.activeElement.href]") == before
-    expect(page.locator("details")).to_have_attribute("open", "")
+    expect(page.locator("main details")).to_have_attribute("open", "")
     expect(page.get_by_role("button", name=re.compile("^Copy"))).to_have_count(
         page.locator(".copied").count()
     )
@@ -258,7 +262,13 @@ def test_everything_works_without_a_script(browser: Browser, page_url: str) -> N
     page.wait_for_url("**/decisions?q=skopeo*")
     expect(page.locator("#decisions tbody tr")).to_have_count(4)
     expect(page.locator("#pause")).to_be_hidden()
-    expect(page.locator("#health time")).to_have_text("since 2026-09-21 14:04:20 UTC")
+    expect(page.locator("#health .since time")).to_have_text("since 2026-09-21 14:04:20 UTC")
+    expect(page.locator("#decisions tbody time").first).to_have_text("14:11:46")
+    expect(page.locator(".foot")).to_contain_text("Without JavaScript it does not change: load it again.")
+    page.get_by_role("link", name="what to do").click()
+    expect(page).to_have_title("! 1 · keyferry on ip-10-0-3-17.eu-west-1.compute.internal")
+    page.locator("#health summary").click()
+    expect(page.locator("#health code")).to_contain_text("keyferry plugin trace ")
     context.close()
 
 
@@ -308,6 +318,167 @@ def test_a_lost_connection_and_an_agent_that_stops_are_said(browser: Browser) ->
     page.close()
 
 
+def icon_of(page: Page) -> str | None:
+    return page.locator("link[rel=icon]").get_attribute("href")
+
+
+def test_a_lost_connection_is_a_state_of_the_page(browser: Browser) -> None:
+    """A grey banner since the last word of the agent, in the title and in the icon; counters stop."""
+    page = browser.new_page()
+    with serving(troubled_model()) as node:
+        open_view(page, node.url)
+        expect(page).to_have_title("✗ 3 · keyferry on node-1")
+        expect(page.locator("#unknown")).to_be_hidden()
+    unknown = page.locator("#unknown")
+    expect(unknown).to_be_visible()
+    expect(page.locator("#unknown-line")).to_have_text(re.compile(r"^Unknown since \d\d:\d\d:\d\d UTC$"))
+    expect(page).to_have_title("? keyferry on node-1")
+    assert icon_of(page) == "/static/icon-unknown.svg"
+    page.clock.install()
+    stopped = page.locator("#figures time").text_content()
+    page.clock.fast_forward(120_000)
+    assert page.locator("#figures time").text_content() == stopped
+    # Grey, as nothing is that says something about the agent.
+    red, green, blue = page.evaluate(
+        "getComputedStyle(document.getElementById('unknown')).backgroundColor.match(/\\d+/g).map(Number)"
+    )
+    assert max(red, green, blue) - min(red, green, blue) < 40
+    page.close()
+
+
+def test_the_title_and_the_icon_of_a_tab_have_the_state(page: Page, node: PageServer) -> None:
+    """In a tab in the background, too; and on every view."""
+    name = "keyferry on ip-10-0-3-17.eu-west-1.compute.internal"
+    usual = node.model
+    open_view(page, node.url + "/settings")
+    expect(page).to_have_title(f"! 1 · Settings \N{EN DASH} {name}")
+    assert icon_of(page) == "/static/icon-warning.svg"
+    node.model = replace(usual, health=Health(headline="All is well", since=NOW))
+    expect(page).to_have_title(f"Settings \N{EN DASH} {name}")
+    assert icon_of(page) == "/static/icon.svg"
+    node.model = replace(usual, health=troubled_model().health)
+    expect(page).to_have_title(f"✗ 3 · Settings \N{EN DASH} {name}")
+    assert icon_of(page) == "/static/icon-bad.svg"
+    for state in ("", "-bad", "-warning", "-unknown"):
+        assert (
+            page.request.get(f"{node.url}/static/icon{state}.svg").headers["content-type"] == "image/svg+xml"
+        )
+
+
+def test_an_unstable_provider_is_told_from_one_that_is_well_and_one_that_fails(page: Page) -> None:
+    """In words, by its mark, and by the strip of its last runs."""
+    with serving(troubled_model()) as node:
+        open_view(page, node.url)
+        badges = {
+            name: page.locator(f"#card-{name} .badge").text_content()
+            for name in ("harbor-credential-provider", "quay-credential-provider", "ecr-credential-provider")
+        }
+        assert list(badges.values()) == ["failing", "unstable", "well"]
+        quay = page.locator("#card-quay-credential-provider")
+        expect(quay.locator("svg.bars rect")).to_have_count(12)
+        expect(quay.locator("svg.bars rect.failed")).to_have_count(4)
+        expect(quay.locator("figcaption")).to_have_text("4 of the last 12 runs failed")
+        expect(quay.locator(".trouble")).to_contain_text("i/o timeout")
+        lines = page.locator("#health .problem > summary")
+        expect(lines).to_have_count(3)
+        expect(lines.nth(0)).to_contain_text("401 Unauthorized: password=******** has expired")
+        expect(lines.nth(2)).to_contain_text("is unstable: 3 of its last 10 runs failed")
+        # The amber of a warning is neither the green of what is well nor the red of what fails.
+        colours = page.evaluate(
+            """[...document.querySelectorAll('.card')].slice(0, 4)
+            .map((each) => getComputedStyle(each).borderTopColor)"""
+        )
+        assert colours[1] == colours[2]
+        assert len(set(colours)) == 3
+
+
+def test_many_problems_are_folded_and_never_fill_a_screen(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 740})
+    with serving(crowded_model()) as node:
+        open_view(page, node.url)
+        banner = page.locator("#health").bounding_box()
+        assert banner is not None
+        assert banner["y"] + banner["height"] < 600
+        lines = page.locator("#health .problem")
+        assert [each.is_visible() for each in lines.all()].count(True) == 3
+        commands = page.locator("#health code.copied")
+        assert not any(each.is_visible() for each in commands.all())
+        lines.nth(1).locator("summary").click()
+        expect(commands.nth(1)).to_be_visible()
+        page.get_by_text("98 more", exact=True).click()
+        expect(lines.nth(90)).to_be_visible()
+        # What is unfolded stays so when the page changes.
+        node.model = replace(node.model, lives_total=77_777)
+        expect(page.locator("#figures")).to_contain_text("77,777")
+        expect(lines.nth(90)).to_be_visible()
+        expect(commands.nth(1)).to_be_visible()
+
+
+def test_healthy_providers_fold_into_a_dense_list(page: Page) -> None:
+    with serving(crowded_model()) as node:
+        open_view(page, node.url)
+        expect(page.locator("#cards .card")).to_have_count(8)
+        rows = page.locator("#healthy .dense li")
+        expect(rows).to_have_count(100)
+        expect(rows.first).to_be_hidden()
+        page.get_by_text("100 providers that need no attention").click()
+        heights = page.evaluate(
+            "[...document.querySelectorAll('.dense li')].map((each) => each.getBoundingClientRect().height)"
+        )
+        assert set(heights) == {36}
+        page.get_by_role("link", name="92 more that are not well").click()
+        page.wait_for_url("**/providers?state=not-well")
+        expect(page.locator("#cards .card")).to_have_count(100)
+
+
+def test_a_decision_is_one_line_that_begins_with_the_time_of_day(page: Page, page_url: str) -> None:
+    """36 pixels; of a long image its end is seen, and of a program its name."""
+    page.set_viewport_size({"width": 1280, "height": 900})
+    open_view(page, page_url + "/decisions")
+    rows = page.locator("#decisions tbody tr")
+    assert {round(box["height"]) for row in rows.all() if (box := row.bounding_box())} <= {36, 37}
+    first = rows.first
+    expect(first.locator("td").first).to_have_text("14:13:16")
+    expect(first.get_by_role("rowheader")).to_have_text(
+        "123456789012.dkr.ecr.eu-west-1.amazonaws.com/shop/checkout:2026.11.2"
+    )
+    # Cut in its middle: the end has all the room that it needs.
+    widths = first.locator(".middle > span").evaluate_all(
+        "(spans) => spans.map((each) => [each.scrollWidth > each.clientWidth, each.textContent])"
+    )
+    assert widths == [
+        [True, "123456789012.dkr.ecr.eu-west-1.amazonaws.com/shop/"],
+        [False, "checkout:2026.11.2"],
+    ]
+    expect(first).to_contain_text("uid 0 · kubelet")
+    expect(first).not_to_contain_text("/usr/bin/")
+
+
+def test_a_name_that_is_cut_in_its_middle_is_copied_whole(page: Page, page_url: str) -> None:
+    open_view(page, page_url + "/decisions")
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('#decisions tbody th'))")
+    copied = page.evaluate(
+        """() => {
+          const data = new DataTransfer();
+          const event = new ClipboardEvent("copy", {clipboardData: data, bubbles: true, cancelable: true});
+          document.dispatchEvent(event);
+          return data.getData("text/plain");
+        }"""
+    )
+    assert copied == "123456789012.dkr.ecr.eu-west-1.amazonaws.com/shop/checkout:2026.11.2"
+
+
+def test_a_refusal_leads_to_its_rule_and_says_what_to_add(page: Page) -> None:
+    usual = usual_model()
+    refused = next(each for each in usual.decisions if each.refusal is not None)
+    with serving(usual) as node:
+        open_view(page, f"{node.url}/decisions/{refused.identifier}")
+        expect(page.locator(".refusal")).to_contain_text("No rule names this user.")
+        page.get_by_role("link", name="All rules").click()
+        page.wait_for_url("**/settings#access")
+        expect(page.locator("#access")).to_contain_text("root and the agent's user")
+
+
 def test_a_page_whose_cookie_is_no_longer_good_says_what_to_type(browser: Browser) -> None:
     page = browser.new_page()
     with serving(usual_model()) as node:
@@ -354,38 +525,40 @@ def test_a_phone_has_the_views_on_one_line_and_times_on_one(page: Page, page_url
     assert set(heights) == {1}
 
 
-def test_the_labels_of_an_axis_are_under_their_lines_and_apart_from_what_is_beside_it(
-    page: Page, page_url: str
-) -> None:
-    for width in (1280, 360):
-        page.set_viewport_size({"width": width, "height": 900})
-        open_view(page, page_url)
-        places = page.evaluate(
-            """[...document.querySelectorAll('#upcoming .axis text')].filter((each) => each.checkVisibility())
-            .map((each) => each.getBoundingClientRect()).map(({left, right}) => [left, right])"""
-        )
-        middles = [(left + right) / 2 for left, right in places]
-        steps = [after - before for before, after in pairwise(middles)]
-        assert max(steps) - min(steps) < 2, places
-        inner = page.locator("#upcoming").bounding_box()
-        assert inner is not None
-        assert places[0][0] >= inner["x"]
-        assert places[-1][1] <= inner["x"] + inner["width"]
-        if width == 1280:
-            renewal = page.locator("#upcoming thead th").nth(2).bounding_box()
-            assert renewal is not None
-            assert places[-1][1] + 8 <= renewal["x"] + 12  # its text begins after its padding
+OVERLAPS = """(axes) => axes.flatMap((axis) => {
+  const boxes = [...axis.querySelectorAll('text')].filter((each) => each.checkVisibility())
+    .map((each) => [each.textContent, each.getBoundingClientRect()]);
+  const room = axis.closest('.panel').getBoundingClientRect();
+  const outside = boxes.filter(([, box]) => box.left < room.left || box.right > room.right);
+  const pairs = boxes.flatMap((one, at) => boxes.slice(at + 1).map((other) => [one, other]));
+  const touching = pairs.filter(([[, one], [, other]]) => one.left < other.right + 4 && other.left < one.right + 4);
+  return [...outside, ...touching].map(String).concat(boxes.length < 2 ? ['too few'] : []);
+})"""
 
 
-def test_a_card_that_fails_leaves_no_blank_in_those_beside_it(page: Page, page_url: str) -> None:
+@pytest.mark.parametrize("width", [360, 390, 821, 1024, 1200, 1440, 1920])
+def test_the_labels_of_a_timeline_never_touch(page: Page, width: int) -> None:
+    """By their boxes; nor do they leave their panel."""
+    page.set_viewport_size({"width": width, "height": 900})
+    for make in (usual_model, crowded_model, troubled_model):
+        with serving(make()) as node:
+            identifier = node.model.lives[0].identifier
+            spans = [f"/answers?span={each}" for each in SPANS] if make is usual_model else []
+            for path in ("/", f"/answers/{identifier}", *spans):
+                open_view(page, node.url + path)
+                assert page.locator(".axis").evaluate_all(OVERLAPS) == [], path
+
+
+def test_cards_beside_each_other_are_aligned(page: Page, page_url: str) -> None:
+    """Their numbers and their strips stand on one line, and the badge is below the name."""
+    page.set_viewport_size({"width": 1440, "height": 900})
     open_view(page, page_url)
-    boxes = {
-        kind: page.locator(f"#cards .card.{kind}").first.bounding_box() for kind in ("has-failure", "is-well")
-    }
-    failing, well = boxes["has-failure"], boxes["is-well"]
-    assert failing is not None
-    assert well is not None
-    assert failing["y"] + failing["height"] <= well["y"]
+    for part in (".numbers", ".runs"):
+        tops = page.evaluate(
+            "(part) => [...document.querySelectorAll(`.card ${part}`)].map((each) => each.getBoundingClientRect().top)",
+            part,
+        )
+        assert len({round(top) for top in tops[:4]}) == 1, part
     badges = page.evaluate(
         """[...document.querySelectorAll('.card header')]
         .map((each) => [each.querySelector('h3'), each.querySelector('.badge')])

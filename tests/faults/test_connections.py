@@ -105,7 +105,7 @@ def test_a_pull(way: str, tmp_path: Path, tried: Tried) -> None:
         for cut_at in range(0, road.longest, step):
             road.cut_at = cut_at
             try:
-                pull_to_layout(name, folder, timeout_seconds=2.0 if way == SILENT else 20.0)
+                pull_to_layout(name, folder, timeout_seconds=0.5 if way == SILENT else 20.0)
             except KeyferryError as error:
                 assert road.host in str(error)
             check_layout(folder, image.blobs)

@@ -82,7 +82,7 @@ def test_a_fault_at_every_step_of_a_write(fault: str, quick_folder: Path, tried:
 @pytest.mark.parametrize("fault", MOUNTS)
 def test_a_file_system_that_takes_nothing(fault: str, quick_folder: Path, tried: Tried) -> None:
     """Real ones, mounted for this test alone."""
-    private = [need("unshare"), "--user", "--map-root-user", "--mount"]
+    private = [need("unshare"), "--mount"]
     mount = [*private, "mount", "-t", "tmpfs", "tmpfs", str(quick_folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
         lacking("mount-namespace")

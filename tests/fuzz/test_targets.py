@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,53 +13,11 @@ from fuzz.targets import CORPUS, SECRET, TARGETS, check, corpus
 
 # What decides how something is read, in one format or another.
 WORDS = [
-    *(
-        b'"',
-        b"\\",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b":",
-        b",",
-        b"\n",
-        b"\r\n",
-        b"\t",
-        b" ",
-        b"-",
-        b"'",
-        b"#",
-        b"&a ",
-        b"*a",
-    ),
-    *(
-        b"/",
-        b"@",
-        b"%",
-        b"%25",
-        b"..",
-        b"=",
-        b"|",
-        b"<",
-        b"0",
-        b"-1",
-        b"1e999",
-        b"99999999999999999999",
-        b"null",
-    ),
-    *(
-        b"true",
-        b"\x00",
-        b"\xff",
-        b"\xc2\x85",
-        b"\xed\xa0\x80",
-        b"\xf0\x9f\x98\x80",
-        b"\\u0000",
-        b"\\ud800",
-        b"---\n",
-    ),
+    *(b'"', b"\\", b"{", b"}", b"[", b"]", b":", b",", b"\n", b"\r\n", b"\t", b" ", b"-", b"'", b"#", b"&a ", b"*a"),
+    *(b"/", b"@", b"%", b"%25", b"..", b"=", b"|", b"<", b"0", b"-1", b"1e999", b"99999999999999999999", b"null"),
+    *(b"true", b"\x00", b"\xff", b"\xc2\x85", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80", b"\\u0000", b"\\ud800", b"---\n"),
     SECRET.encode(),
-]
+]  # fmt: skip
 PIECES = st.sampled_from(WORDS) | st.binary(max_size=4)
 
 
@@ -75,35 +33,26 @@ def variations(draw: st.DrawFn, name: str) -> bytes:
     return data
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, id=f"{name}-{path.name}") for name in TARGETS for path in corpus(name)],
-)
-def test_every_file_of_the_corpus_is_read_or_refused(path: Path) -> None:
-    check(path.parent.name, path.read_bytes())
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_file_of_the_corpus_is_read_or_refused(name: str) -> None:
+    """And one is read: variations of what is refused at once would reach nothing."""
+    is_read = False
+    for path in corpus(name):
+        check(name, path.read_bytes())
+        with contextlib.suppress(*TARGETS[name].refusals):
+            TARGETS[name].read(path.read_bytes())
+            is_read = True
+    assert is_read
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_variation_is_read_or_refused(name: str) -> None:
-    @settings(max_examples=100, derandomize=True, database=None, deadline=None)
+    @settings(max_examples=50, derandomize=True, database=None, deadline=None)
     @given(variations(name))
     def run(data: bytes) -> None:
         check(name, data)
 
     run()
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_a_target_has_inputs_that_it_reads(name: str) -> None:
-    """Variations of what is refused at once would reach nothing."""
-    read = []
-    for path in corpus(name):
-        try:
-            TARGETS[name].read(path.read_bytes())
-        except Exception:  # noqa: BLE001, S112 - what may be raised is looked at above
-            continue
-        read.append(path.name)
-    assert read
 
 
 def test_every_corpus_belongs_to_a_target() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Iterator
@@ -12,12 +13,14 @@ import yaml
 
 from support.api_server import REVIEWS, ApiServer, Seen
 from support.certificates import Authority
-from support.kube import TOKEN, Kube
+from support.kube import TOKEN, Kube, credential
 from support.pages import Machine, blocks
 from support.plugins import write_executable
+from support.profile_world import ARGS, Hub
 
 PAGE = "docs/clusters.md"
 SERVER = "https://api.prod.example"
+PLUGIN = "/usr/local/bin/keyferry-gke"
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
 
 
@@ -65,7 +68,7 @@ def machine(tmp_path: Path, server: ApiServer) -> Machine:
 
 def test_the_commands_show_what_the_page_shows(machine: Machine, server: ApiServer) -> None:
     """Who one is; and, once the token is no longer known, why one is nobody, with it and without it."""
-    whoami, unauthorized, failed = blocks(PAGE, "console")
+    whoami, unauthorized, failed, _ = blocks(PAGE, "console")
     machine.show(whoami)
     server.tokens.clear()
     machine.show(unauthorized)
@@ -81,8 +84,55 @@ def test_the_commands_show_what_the_page_shows(machine: Machine, server: ApiServ
 def test_the_python_reads_the_pods(
     machine: Machine, server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (example,) = blocks(PAGE, "python")
+    example, _ = blocks(PAGE, "python")
     monkeypatch.setenv("KUBECONFIG", f"{machine.env['HOME']}/.kube/config")
     monkeypatch.setenv("KUBERC", "off")
     exec(example.text, {})  # noqa: S102 - our own page
+    assert [seen.path for seen in server.seen] == ["/api/v1/pods"]
+
+
+class Fleet:
+    """A folder with the provider file of the page, and the profile of a cluster whose plugin gives the token."""
+
+    def __init__(self, folder: Path, server: ApiServer) -> None:
+        self.folder = folder
+        answer = credential(TOKEN)
+        plugin = write_executable(folder / "keyferry-gke", f"#!/bin/sh\necho '{answer}'\n")
+        (providers,) = blocks(PAGE, "json")
+        (folder / "providers.json").write_text(providers.text.replace(PLUGIN, str(plugin)))
+        cluster = {
+            "server": server.url,
+            "certificate-authority-data": base64.b64encode(Jane.authority.pem.encode()).decode(),
+            "insecure-skip-tls-verify": True,
+            "extensions": [{"name": ARGS, "extension": ["--cluster", "fleet-1"]}],
+        }
+        self.profile = {
+            "apiVersion": "multicluster.x-k8s.io/v1alpha1",
+            "kind": "ClusterProfile",
+            "metadata": {"name": "fleet-1", "namespace": "inventory"},
+            "status": {"accessProviders": [{"name": "google", "cluster": cluster}]},
+        }
+        (folder / "fleet-1.yaml").write_text(yaml.safe_dump(self.profile))
+
+
+def test_a_cluster_of_the_inventory_is_explained_as_on_the_page(tmp_path: Path, server: ApiServer) -> None:
+    Fleet(tmp_path, server)
+    *_, explained = blocks(PAGE, "console")
+    Machine(tmp_path, {server.url: "https://fleet-1.example"}, KUBERC="off").show(explained)
+
+
+def test_the_python_reaches_a_cluster_of_the_inventory(
+    tmp_path: Path, server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(tmp_path, server)
+    with Hub(Jane.authority) as hub:
+        hub.tokens = {TOKEN}
+        hub.profiles = {"inventory/fleet-1": fleet.profile}
+        kube = Kube(tmp_path)
+        kube.write(hub.url, ca=Jane.authority.pem, user={"token": TOKEN})
+        kube.path.write_text(kube.path.read_text().replace('"test"', '"hub"'))
+        monkeypatch.setenv("KUBECONFIG", str(kube.path))
+        monkeypatch.setenv("KUBERC", "off")
+        _, example = blocks(PAGE, "python")
+        exec(example.text.replace("/etc/fleet", str(tmp_path)), {})  # noqa: S102 - our own page
     assert [seen.path for seen in server.seen] == ["/api/v1/pods"]

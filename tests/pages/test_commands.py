@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from keyferry.cli.flags import split_command
 from keyferry.cli.parser import make_parser
-from keyferry.cli.run import COMMANDS, load_command
+from keyferry.cli.run import load_command
 from support.pages import ROOT, Block, all_blocks, command_lines, inline_code, page_names, split_commands
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -33,9 +34,11 @@ def is_keyferry(words: list[str]) -> bool:
 
 
 def keyferry_words(words: list[str]) -> list[str]:
-    """The words after ``keyferry``, also in a container or a pod; nothing, if another program is run."""
+    """The words after ``keyferry``, also of kubectl, in a container or a pod; nothing, if another program is run."""
     if is_keyferry(words):
         return ["/PATH" if word == "PATH" else word for word in words[1:]]
+    if words[:2] == ["kubectl", "keyferry"]:
+        return words[2:]
     for at, word in enumerate(words):
         if IMAGE.match(word) and words[0] == "podman":
             return words[at + 1 :]
@@ -64,20 +67,17 @@ def in_prose() -> Iterator[tuple[str, list[str]]]:
 
 def parse(words: list[str], *, whole: bool) -> None:
     """Let the command's own parser take the words; if they are not the whole command, some may be missing."""
-    name, *rest = words or ["--help"]
-    if name in ("--help", "--version"):
+    if (words or ["--help"])[0] in ("--help", "--version"):
         return
-    assert name in COMMANDS, name
-    command, prog = load_command(name), f"keyferry {name}"
+    path, rest = split_command(words)
+    assert path, words
+    command = load_command(*path)
     if command.subcommands:
-        if not rest and not whole:
-            return
-        assert rest[0] in command.subcommands, rest[0]
-        command, prog = load_command(name, rest[0]), f"{prog} {rest[0]}"
-        del rest[0]
+        assert (rest, whole) == ([], False), words
+        return
     if "--" in rest and command.takes_rest:
         del rest[rest.index("--") :]
-    parser = make_parser(prog, command)
+    parser = make_parser(" ".join(("keyferry", *path)), command)
     if not whole:
         let_words_be_missing(parser)
     (parser.parse_intermixed_args if command.takes_options_between else parser.parse_args)(rest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import textwrap
 import tomllib
@@ -14,7 +15,6 @@ import pytest
 import yaml
 
 from keyferry.agent.settings import NAMES
-from keyferry.bridge.docker_login import _is_known
 from keyferry.cli.main import main
 from support.manifests import problems, versions
 from support.pages import ROOT, Block, all_blocks, blocks
@@ -30,7 +30,7 @@ MEANT = {
         "KF360",
         "KF363",
     },  # what the page tells beside it: a digest, and a name without a path
-    "docs/lint.md": {"KF151"},  # what the page then corrects
+    "docs/node.md": {"KF151"},  # what the page then corrects
 }
 # What is only so because the example is no whole file: it has no contexts.
 PARTIAL = {"KF254"}
@@ -106,6 +106,27 @@ def check_lint(block: Block, document: Document, folder: Path, capsys: pytest.Ca
     return text is not None
 
 
+def check_profile_providers(
+    _block: Block, document: Document, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> bool:
+    if not isinstance(document, dict) or set(document) != {"providers"}:
+        return False
+    # What profiles may add is what the page is about; controllers read JSON alone.
+    return lint(json.dumps(document), folder, capsys) <= {"KF860"}
+
+
+def check_hook(_block: Block, document: Document, _folder: Path, _capsys: pytest.CaptureFixture[str]) -> bool:
+    """The hook of pre-commit that a page names exists, and keyferry has its options."""
+    if not isinstance(document, dict) or "repos" not in document:
+        return False
+    (known,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    (hook,) = document["repos"][0]["hooks"]
+    assert hook["id"] == known["id"]
+    words = [*known["entry"].split()[1:], *hook["args"], os.devnull]
+    assert main(words) in (0, 1)
+    return True
+
+
 def check_kubernetes(
     block: Block, document: Document, _folder: Path, _capsys: pytest.CaptureFixture[str]
 ) -> bool:
@@ -147,16 +168,21 @@ def check_others(
         # Arguments that take the place of others in the page's config.
         return all(str(each).startswith("--") for each in document)
     if document.get("kind") == "Kustomization":
-        return all((ROOT / "deploy" / each).resolve().is_dir() for each in document["resources"])
-    if document.get("kind") == "RegistryResponse":
-        return _is_known(document, "RegistryResponse")
+        return bool(document["resources"] and document["images"])
     if "jobs" in document:
         return all(job["runs-on"] and job["steps"] for job in document["jobs"].values())
     return bool({"host", "document"} & set(document))
 
 
 Check = Callable[[Block, Document, Path, pytest.CaptureFixture[str]], bool]
-CHECKS: tuple[Check, ...] = (check_lint, check_kubernetes, check_prometheus, check_others)
+CHECKS: tuple[Check, ...] = (
+    check_lint,
+    check_profile_providers,
+    check_hook,
+    check_kubernetes,
+    check_prometheus,
+    check_others,
+)
 
 
 def read(block: Block) -> Document:

@@ -15,7 +15,7 @@ from support.commands import Node
 from support.fake_cloud import Authority, ConnectProxy, Reply, serving
 from support.federation import write_config
 from support.kubernetes_api import ISSUER
-from support.pages import Block, Machine, blocks, command_lines, is_shown, prompts
+from support.pages import ROOT, Block, Machine, blocks, check_shown, command_lines, prompts
 from support.reference import write_launcher
 
 PAGE = "docs/kit.md"
@@ -37,7 +37,7 @@ def test_the_run_of_the_page(machine: Machine) -> None:
     ((command, shown),) = prompts(RUN)
     output = machine.shell(command).stdout
     output = re.sub(r"in \d+\.\d s$", "in 1.1 s", output, flags=re.MULTILINE)
-    assert is_shown(shown, output), output
+    check_shown(ROOT / PAGE, shown, output)
 
 
 def test_the_python_examines_a_plugin(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_the_trial_of_the_page(tmp_path: Path) -> None:
         (world.bin_dir / "provider").rename(world.bin_dir / "ecr-credential-provider")
         output = run_trial(world, TRY)
     output = output.replace(ISSUER, "https://oidc.eks.eu-west-1.amazonaws.com/id/EXAMPLE")
-    assert is_shown(TRY.text.partition("\n")[2], output), output
+    check_shown(ROOT / PAGE, TRY.text.partition("\n")[2], output)
 
 
 def test_the_steps_of_the_page(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_steps_of_the_page(tmp_path: Path) -> None:
         world.fields["env"] = [{"name": "HTTPS_PROXY", "value": proxy.url}]
         output = run_trial(world, TRY_STEPS)
     output = output.replace(ISSUER, "https://kubernetes.example.com")
-    assert is_shown(TRY_STEPS.text.partition("\n")[2], output), output
+    check_shown(ROOT / PAGE, TRY_STEPS.text.partition("\n")[2], output)
 
 
 def test_the_line_of_the_page_is_a_step() -> None:

@@ -33,14 +33,14 @@ def test_a_plugin_is_installed_under_both_names(tmp_path: Path) -> None:
     [
         ("acr", "azure"),
         ("aks", "azure"),
-        ("docker_helper", "docker"),
+        ("docker_helper", "README"),
         ("ecr", "aws"),
         ("eks", "aws"),
         ("federate", "federation"),
         ("gcr", "google"),
         ("gke", "google"),
         ("oidc", "oidc"),
-        ("static", "docker"),
+        ("static", "README"),
     ],
 )
 def test_the_page_of_a_plugin_names_each_flag_of_its_help(plugin: str, page: str) -> None:
@@ -54,7 +54,7 @@ def test_one_file_is_every_plugin(tmp_path: Path) -> None:
     """It is copied to a plugin's name, or takes that name as its first word."""
     for name in ("plugins", "dist"):
         (tmp_path / name).mkdir()
-    tool = [sys.executable, str(ROOT / "tools" / "build_zipapp.py"), "dist/keyferry-plugins.pyz"]
+    tool = [sys.executable, str(ROOT / "tools" / "build_zipapp.py"), "plugins", "dist/keyferry-plugins.pyz"]
     subprocess.run(tool, check=True, cwd=tmp_path, timeout=120)
     machine = Machine(tmp_path, {str(tmp_path / "plugins"): BIN_DIR})
     output = machine.run(blocks("docs/plugins/README.md", "sh")[-1])
@@ -71,7 +71,7 @@ def test_two_configs_are_compared(tmp_path: Path) -> None:
         Node(tmp_path / name).add("acme", [pattern]).config.rename(tmp_path / f"{name}.yaml")
     (tmp_path / "images.txt").write_text("registry.example/team/app:v1\n")
     machine = Machine(tmp_path)
-    (block,) = blocks("docs/lint.md", "sh")
+    (block,) = (each for each in blocks("docs/node.md", "sh") if "keyferry diff" in each.text)
     outputs = [machine.shell(line) for line in block.text.splitlines()]
     assert [done.returncode for done in outputs] == [1, 1]
     assert ["registry.example/team/app:v1" in done.stdout for done in outputs] == [False, True]

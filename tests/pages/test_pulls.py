@@ -1,4 +1,4 @@
-"""The examples of docs/pulls.md, docs/records.md and of the collectors in docs/metrics.md.
+"""The examples of docs/pulls.md, and of the collectors in docs/metrics.md.
 
 They run in namespaces in which the sockets of container runtimes and the kubelet's root are where the pages have them.
 The registry is real; the runtime is a server that answers every pull.
@@ -105,7 +105,7 @@ def machine(tmp_path: Path, registry: Registry, runtime: CriServer) -> Machine:
 
 
 def test_the_commands_about_pulls(machine: Machine) -> None:
-    can_pull, pulls = blocks("docs/pulls.md", "sh")
+    can_pull, pulls, _records = blocks("docs/pulls.md", "sh")
     yes = "\nyes: registry.example/team/app:v1 can be pulled with robot of pull secret shop/regcred\n"
     assert yes in machine.run(can_pull)
     output = machine.run(pulls)
@@ -117,7 +117,7 @@ def test_the_commands_about_pulls(machine: Machine) -> None:
 
 def test_the_python_about_pulls(machine: Machine) -> None:
     output = machine.python(
-        *(each.text for each in blocks("docs/pulls.md", "python")), "print(outcome.action)"
+        *(each.text for each in blocks("docs/pulls.md", "python")[:-1]), "print(outcome.action)"
     )
     assert output.endswith("pulled\n")
     assert (machine.folder / "app-layout" / "oci-layout").exists()
@@ -127,7 +127,7 @@ def test_the_python_about_pulls(machine: Machine) -> None:
 
 def test_the_commands_about_records(machine: Machine) -> None:
     """Each shows something, and none of them changes a record."""
-    (block,) = blocks("docs/records.md", "sh")
+    block = blocks("docs/pulls.md", "sh")[-1]
     before = records_in(machine.folder / "kubelet")
     for line in block.text.splitlines():
         done = machine.shell(line)
@@ -150,7 +150,7 @@ image_ids, begun_ns = {image_ref}, time.time_ns()
 
 
 def test_the_python_about_records(machine: Machine) -> None:
-    (example,) = blocks("docs/records.md", "python")
+    example = blocks("docs/pulls.md", "python")[-1]
     output = machine.python(GIVEN, example.text)
     assert "policy" in output
     assert "sha256:1" in records_in(machine.folder / "node")
@@ -159,7 +159,7 @@ def test_the_python_about_records(machine: Machine) -> None:
 
 def test_the_folder_of_the_page_about_records(machine: Machine) -> None:
     """It has the names that the page shows, and no others."""
-    shown = blocks("docs/records.md", "text")[0].text
+    shown = blocks("docs/pulls.md", "text")[0].text
     top, *lines = shown.splitlines()
     assert top == "/var/lib/kubelet/image_manager/"
     records = open_quickly(machine.folder / "kubelet")

@@ -20,19 +20,10 @@ from keyferry.images.config.read import decode_file
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NAMES = st.sampled_from(
     [
-        "kind",
-        "apiVersion",
-        "providers",
-        "auth",
-        "cacheKeyType",
-        "cacheDuration",
-        "env",
-        "name",
-        "value",
-        "KIND",
-        "x",
+        "kind", "apiVersion", "providers", "auth", "cacheKeyType", "cacheDuration", "env", "name", "value",
+        "KIND", "x",
     ]
-)
+)  # fmt: skip
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES | TEXT, inner, max_size=5),

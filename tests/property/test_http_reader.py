@@ -109,9 +109,7 @@ def test_any_split_of_an_answer_gives_the_same(data: bytes, cuts: list[int], end
 @example(b"HTTP/1.1 200 OK\r\n\r\n", [], True)
 @example(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n", [], True)
 def test_arbitrary_bytes_give_an_answer_or_a_malformed_one(
-    data: bytes,
-    cuts: list[int],
-    has_start: bool,
+    data: bytes, cuts: list[int], has_start: bool
 ) -> None:
     """Nothing else is raised, and the reader always comes to an end."""
     whole = b"HTTP/1.1 " * has_start + data

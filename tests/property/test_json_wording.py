@@ -12,48 +12,12 @@ from support.go_json import go_error
 # fmt: off - a dense table
 _PIECES = st.sampled_from(
     [
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b'"',
-        b'"a"',
-        b":",
-        b",",
-        b" ",
-        b"\n",
-        b"1",
-        b"0",
-        b"-",
-        b".",
-        b"e",
-        b"+",
-        b"true",
-        b"tru",
-        b"null",
-        b"nul",
-        b"false",
-        b"x",
-        b"'",
-        b"\\",
-        b"\\u",
-        b"\\u00e9",
-        b"\\n",
-        b"\x01",
-        b"\xff",
-        b"\xc3\xa9",
-        b"\xef\xbb\xbf",
-        b"`",
-        b"\x00",
-        b"NaN",
-        b"Infinity",
-        b"\xe2\x82",
-        b'{"a":',
-        b"[1,",
-        b"\xef\xbf\xbd",
-        b"\x7f",
+        b"{", b"}", b"[", b"]", b'"', b'"a"', b":", b",", b" ", b"\n", b"1", b"0", b"-", b".", b"e", b"+",
+        b"true", b"tru", b"null", b"nul", b"false", b"x", b"'", b"\\", b"\\u", b"\\u00e9", b"\\n", b"\x01",
+        b"\xff", b"\xc3\xa9", b"\xef\xbb\xbf", b"`", b"\x00", b"NaN", b"Infinity", b"\xe2\x82", b'{"a":',
+        b"[1,", b"\xef\xbf\xbd", b"\x7f",
     ]
-)
+)  # fmt: skip
 # fmt: on
 _TEXTS = st.lists(_PIECES, max_size=12).map(b"".join)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keyferry.agent.providers import AgentProviders
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.errors import PluginError
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, Keyring, Source, SourceKind, lookup_all
-from keyferry.images.lookup import Providers
 from keyferry.images.match import matches
 from keyferry.images.provider.accounts import Pod, ServiceAccount
 from keyferry.images.provider.provider import Provider
@@ -47,7 +47,7 @@ Plan = tuple[str, int, tuple[str, ...], str | None, bool]
 
 
 class World:
-    """Providers with three plugins, by the quick way or without it, on a clock of their own."""
+    """AgentProviders with three plugins, by the quick way or without it, on a clock of their own."""
 
     def __init__(self, plans: list[Plan], *, quick: bool) -> None:
         self.plans, self.quick = plans, quick
@@ -68,7 +68,7 @@ class World:
             )
             plugin = Scripted(self.answers(number, kind, seconds, keys))
             members.append(Provider(config, plugin, accounts=self.accounts, clock=self.clock))
-        self.providers = Providers(members, clock=self.clock)
+        self.providers = AgentProviders(members, clock=self.clock)
 
     def answers(self, number: int, kind: str, seconds: int, keys: tuple[str, ...]) -> Asked:
         """A plugin whose every answer tells for whom it was made, and which run it was."""

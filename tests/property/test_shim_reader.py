@@ -25,30 +25,15 @@ SEEDS = [
 ]
 PIECES = [
     *(
-        b"\r\n",
-        b"\r\n\r\n",
-        b'"',
-        b"\\",
-        b"\\u",
-        b"\\ud83d\\ude00",
-        b"\\udc00",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b",",
+        b"\r\n", b"\r\n\r\n", b'"', b"\\", b"\\u", b"\\ud83d\\ude00", b"\\udc00", b"{", b"}", b"[", b"]", b",",
         b":",
     ),
     *(
-        b"content-length: 5\r\n",
-        b"Content-Length:",
-        b"transfer-encoding: x\r\n",
-        b"HTTP/1.1 200",
-        b"0",
+        b"content-length: 5\r\n", b"Content-Length:", b"transfer-encoding: x\r\n", b"HTTP/1.1 200", b"0",
         b"99999999",
     ),
     *(b"\x00", b"\x1f", b"\xff", b"  ", b'"outcome":"failed",', b'"stderr":"x",', b"null"),
-]
+]  # fmt: skip
 COUNT = 4000
 QUESTION = encode_question("LookupRequest", {"image": "registry.example/app"})
 

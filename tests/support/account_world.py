@@ -11,7 +11,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from .certificates import Authority as Signer
-from .commands import run_keyferry
+from .commands import run_in_process
 from .fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
 from .kube import TOKEN, Kube
 from .kubernetes_api import KubernetesApi, account, pod
@@ -107,7 +107,7 @@ class AccountWorld:
         ]
         options += ["--ca-file", str(self.bundle), "--service-account", name]
         told = {"HTTPS_PROXY": self.proxy.url, **env}
-        return run_keyferry("plugin", "try", image, *options, *words, cwd=self.folder, **told)
+        return run_in_process("plugin", "try", image, *options, *words, cwd=self.folder, **told)
 
 
 @contextmanager

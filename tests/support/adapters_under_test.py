@@ -30,7 +30,7 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +38,7 @@ from typing import Any, ClassVar, TypeVar
 
 import aiohttp
 import httpx
+import httpx2
 import pytest
 import requests
 from urllib3.exceptions import InsecureRequestWarning
@@ -121,7 +122,11 @@ class AsyncDriver(Driver):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.run(self.open())
+        try:
+            self.run(self.open())
+        except BaseException:
+            self._end_loop()
+            raise
 
     @abstractmethod
     async def open(self) -> None:
@@ -141,7 +146,11 @@ class AsyncDriver(Driver):
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run *work* on the driver's event loop, and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(3 * TIMEOUT_SECONDS)
+        return self.begin(work).result(3 * TIMEOUT_SECONDS)
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin *work* on the driver's event loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def request(
         self, method: str, path: str, *, document: Document | None = None, headers: Headers | None = None
@@ -170,6 +179,9 @@ class AsyncDriver(Driver):
     def close(self) -> None:
         """Close the client and end the event loop."""
         self.run(self.finish())
+        self._end_loop()
+
+    def _end_loop(self) -> None:
         self.run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -233,6 +245,34 @@ class HttpxAuth(HttpxClient):
         )
 
 
+class Httpx2Client(HttpxClient):
+    """``session.httpx2_client()``; httpx2 has the names of httpx."""
+
+    name = "httpx2"
+
+    def make(self, session: ClusterSession) -> Any:
+        """Return the client under test."""
+        return session.httpx2_client(timeout=TIMEOUT_SECONDS, follow_redirects=True)
+
+
+class Httpx2Auth(HttpxClient):
+    """A client of httpx2 created by the user with ``session.httpx2_auth()`` and ``session.ssl_context()``."""
+
+    name = "httpx2-auth"
+    rotates = False
+
+    def make(self, session: ClusterSession) -> Any:
+        """Return the client under test."""
+        return httpx2.Client(
+            auth=session.httpx2_auth(),
+            verify=session.ssl_context(),
+            base_url=session.server,
+            timeout=TIMEOUT_SECONDS,
+            follow_redirects=True,
+            trust_env=False,
+        )
+
+
 class HttpxAsyncClient(AsyncDriver):
     """``session.httpx_async_client()``."""
 
@@ -240,7 +280,7 @@ class HttpxAsyncClient(AsyncDriver):
 
     async def open(self) -> None:
         """Create the client."""
-        self.client = self.session.httpx_async_client(timeout=TIMEOUT_SECONDS, follow_redirects=True)
+        self.client: Any = self.session.httpx_async_client(timeout=TIMEOUT_SECONDS, follow_redirects=True)
 
     async def send(self, method: str, path: str, document: Document | None, headers: Headers | None) -> Reply:
         """Send a request and read the whole response."""
@@ -258,9 +298,20 @@ class HttpxAsyncClient(AsyncDriver):
         await self.client.aclose()
 
 
+class Httpx2AsyncClient(HttpxAsyncClient):
+    """``session.httpx2_async_client()``."""
+
+    name = "httpx2-async"
+
+    async def open(self) -> None:
+        """Create the client."""
+        self.client = self.session.httpx2_async_client(timeout=TIMEOUT_SECONDS, follow_redirects=True)
+
+
 def expected_warnings(session: ClusterSession) -> Callable[[], AbstractContextManager[object]]:
     """Return the warnings of urllib3 that are expected if the kubeconfig disables verification."""
-    return partial(pytest.warns, InsecureRequestWarning) if session.config.insecure else nullcontext
+    is_unverified = session.config.insecure and not session.config.ca_data
+    return partial(pytest.warns, InsecureRequestWarning) if is_unverified else nullcontext
 
 
 class RequestsSession(SyncDriver):
@@ -381,6 +432,9 @@ DRIVERS: tuple[type[Driver], ...] = (
     HttpxClient,
     HttpxAsyncClient,
     HttpxAuth,
+    Httpx2Client,
+    Httpx2AsyncClient,
+    Httpx2Auth,
     RequestsSession,
     AiohttpSession,
     OlderAiohttpSession,

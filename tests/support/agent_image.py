@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 import time
 import uuid
@@ -18,17 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import keyferry
 from support.containerd import PATIENCE_SECONDS, Containerd
 from support.locks import locked
-from support.parts import lacking, missing, need, need_part
+from support.parts import lacking, need
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "deploy" / "container"
-SETTINGS: dict[str, Any] = json.loads((RECIPE / "image.json").read_text())
 CACHE = ROOT / ".cache" / "image"
-USER: int = SETTINGS["user"]
-KEYFERRY: str = SETTINGS["entrypoint"][0]
+USER = 65532
+PREFIX = "/opt/keyferry"
+KEYFERRY = f"{PREFIX}/bin/keyferry"
+PROBE = f"{PREFIX}/bin/keyferry-probe"
+SBOM = f"{PREFIX}/share/sbom.cdx.json"
+SOCKET_FOLDER = Path("/run/keyferry")
 # What containerd gives by default, and Kubernetes takes away with "drop: [ALL]".
 _CAPABILITIES = (
     "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE NET_RAW SETFCAP SETGID SETPCAP "
@@ -37,19 +38,20 @@ _CAPABILITIES = (
 Mounts = Mapping[Path, tuple[Path, str]]
 
 
-def build_image(out: Path, *flags: str, before: tuple[str, ...] = (), **environ: str) -> str:
-    """Build the image as ``make image`` does; return its digest."""
-    for program in ("apt-get", "dpkg-deb", "musl-gcc"):
+def build_image(folder: Path, *before: str, **environ: str) -> str:
+    """Build the image into a folder as ``make image`` does, by a command behind *before*; return its digest."""
+    for program in ("buildah", "mmdebstrap"):
         need(program)
-    need_part("zig")
-    known = subprocess.run(["apt-cache", "show", "libpython3.11-minimal"], capture_output=True, check=False)
-    if known.returncode != 0:
-        lacking("debian-12")
-    words = [sys.executable, str(RECIPE / "build.py"), "--out", str(out), "--wheel", str(_wheel()), *flags]
+    if os.geteuid() != 0:
+        lacking("root")
     # Not the last commit's, which the image of another test run may be older than.
     made = {"SOURCE_DATE_EPOCH": "1700000000", "SOURCE_REVISION": "tests"}
     done = subprocess.run(
-        [*before, *words], capture_output=True, text=True, check=False, env=os.environ | made | environ
+        [*before, "sh", str(RECIPE / "image.sh"), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | made | environ,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[-1]
@@ -59,32 +61,22 @@ def agent_image() -> Path:
     """Return the image as an archive; the first caller builds it."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with locked(CACHE / "lock"):
-        sources = [*RECIPE.glob("*.*"), ROOT / "native" / "shim.c", _wheel()]
-        archive = CACHE / f"tests-{_key(sources)}" / "keyferry.oci.tar"
+        sources = [path for path in (ROOT / "src").rglob("*") if path.suffix != ".pyc" and path.is_file()]
+        others = (
+            "native/shim.c",
+            "pyproject.toml",
+            "hatch_build.py",
+            "README.md",
+            "LICENSE",
+            "tools/lock.txt",
+        )
+        recipe = [*RECIPE.iterdir(), *(ROOT / each for each in others)]
+        archive = CACHE / f"tests-{_key([*sources, *recipe])}" / "keyferry.oci.tar"
         if not archive.exists():
             for old in CACHE.glob("tests-*"):
                 shutil.rmtree(old)
-            archive.parent.mkdir()
-            build_image(archive)
+            build_image(archive.parent)
     return archive
-
-
-def _wheel() -> Path:
-    """Return the wheel under test; where the sources are under test, one of them."""
-    if "site-packages" in keyferry.__file__:
-        (found,) = (ROOT / "dist").glob("keyferry-*.whl")
-        return found
-    key = _key([*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.json"), ROOT / "pyproject.toml"])
-    folder = CACHE / f"wheel-{key}"
-    if not folder.exists():
-        for old in CACHE.glob("wheel-*"):
-            shutil.rmtree(old)
-        command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            missing(f"no wheel can be built here: {done.stderr}")
-    (found,) = folder.glob("*.whl")
-    return found
 
 
 def _key(paths: list[Path]) -> str:
@@ -98,6 +90,7 @@ def _key(paths: list[Path]) -> str:
 class Archive:
     """An image's archive, read: its config and, by path, the entries and contents of its layers."""
 
+    digest: str
     config: dict[str, Any]
     annotations: dict[str, str]
     entries: dict[str, tarfile.TarInfo]
@@ -107,7 +100,8 @@ class Archive:
 def read_archive(path: Path) -> Archive:
     """Read an archive, and check that every blob has the digest that it is called by."""
     with tarfile.open(path) as archive:
-        blobs = {each.name: archive.extractfile(each).read() for each in archive}  # type: ignore[union-attr]  # files only
+        files = [each for each in archive if each.isfile()]
+        blobs = {each.name: archive.extractfile(each).read() for each in files}  # type: ignore[union-attr]  # files only
     for name, data in blobs.items():
         assert not name.startswith("blobs/") or name.endswith(hashlib.sha256(data).hexdigest())
     index = json.loads(blobs["index.json"])
@@ -117,7 +111,8 @@ def read_archive(path: Path) -> Archive:
     for layer in manifest["layers"]:
         _read_layer(_blob(blobs, layer), entries, contents)
     config = json.loads(_blob(blobs, manifest["config"]))
-    return Archive(config, index["manifests"][0]["annotations"], entries, contents)
+    described = index["manifests"][0]
+    return Archive(described["digest"], config, described["annotations"], entries, contents)
 
 
 def _blob(blobs: Mapping[str, bytes], descriptor: Mapping[str, str]) -> bytes:
@@ -226,7 +221,7 @@ class RunningContainer:
 
     def probe(self, question: str) -> int:
         """Return the exit status of the image's own probe."""
-        return self.execute(SETTINGS["healthcheck"][0], question).returncode
+        return self.execute(PROBE, question).returncode
 
     def wait_ready(self) -> None:
         """Wait until the probe says that it is ready."""

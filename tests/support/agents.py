@@ -76,16 +76,32 @@ def ask(path: str, method: str, target: str, document: object = None, **headers:
         connection.close()
 
 
+# The agent with less time for each step of a client, so that a test need not wait for the ten seconds it has.
+_HASTENED = """
+import sys
+from keyferry.agent import connection
+from keyferry.cli.main import run
+connection.STEP_SECONDS = float(sys.argv.pop(1))
+run()
+"""
+
+
 class RunningAgent:
     """``keyferry agent run`` in a process of its own, in the folder of a node."""
 
     def __init__(
-        self, node: Node, *flags: str, environ: dict[str, str] | None = None, before: Sequence[str] = ()
+        self,
+        node: Node,
+        *flags: str,
+        environ: dict[str, str] | None = None,
+        before: Sequence[str] = (),
+        step_seconds: float | None = None,
     ) -> None:
         self.node = node
         self.socket = str(node.root / "run" / "agent.sock")
         self.log_path = node.root / f"agent-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-m", "keyferry", "agent", "run"]
+        program = ["-m", "keyferry"] if step_seconds is None else ["-c", _HASTENED, str(step_seconds)]
+        command = [sys.executable, *program, "agent", "run"]
         places = ["--socket", self.socket, "--config", str(node.config), "--bin-dir", str(node.bin_dir)]
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
@@ -134,11 +150,13 @@ class RunningAgent:
 
 
 @contextmanager
-def running_agent(node: Node, *flags: str, environ: dict[str, str] | None = None) -> Iterator[RunningAgent]:
+def running_agent(
+    node: Node, *flags: str, environ: dict[str, str] | None = None, step_seconds: float | None = None
+) -> Iterator[RunningAgent]:
     """Run an agent for the duration of a block; the node's config is written unless it is there."""
     if not node.config.exists():
         write_config(node.config, node.entries or [provider_entry()])
-    agent = RunningAgent(node, *flags, environ=environ)
+    agent = RunningAgent(node, *flags, environ=environ, step_seconds=step_seconds)
     try:
         yield agent.wait_ready()
     finally:

@@ -155,6 +155,9 @@ class ApiServer(socketserver.ThreadingTCPServer):
         """Return the status and body of a response that this server gives itself; None for the ones above."""
         return None
 
+    def switch(self, seen: Seen, connection: socket.socket) -> None:
+        """Answer a request that ``respond`` has accepted with 101, and speak the other protocol to its end."""
+
     @staticmethod
     def _login(seen: Seen) -> str:
         kind, _, value = seen.authorization.partition(" ")
@@ -192,7 +195,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
         seen = self._take(path)
-        if self.own is not None:
+        if seen.status == 101:
+            self.close_connection = True
+            self.server.switch(seen, self.request)
+        elif self.own is not None:
             self._answer(seen.status, self.own)
         elif seen.status == 200 and path == "/watch":
             self._watch()

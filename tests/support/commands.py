@@ -1,14 +1,24 @@
-"""Run keyferry as a user does: in its own process."""
+"""Run keyferry as a user does: in its own process, or in this one where the process is not what is tested."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
+import keyferry
+from keyferry.cli.main import main
 from support.schemas import check_output
+
+# Lines are not folded, so that a test finds a sentence in one of them; in a page they are (make outputs).
+WIDTH = "100" if os.environ.get("WRITE_OUTPUTS") else "10000"
 
 PLUGIN = """\
 #!/bin/sh
@@ -87,7 +97,7 @@ def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess
     done = subprocess.run(
         [sys.executable, "-m", "keyferry", *words],
         cwd=cwd,
-        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "10000", **env},
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": WIDTH, **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -96,3 +106,105 @@ def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess
     )
     check_output(done.stdout)
     return done
+
+
+def run_in_process(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    """Do the same as ``run_keyferry`` in this process, which takes milliseconds; an unforeseen exception is raised.
+
+    Python's own variables, such as PYTHONIOENCODING, have no effect.
+    """
+    entry = str(Path(keyferry.__file__).with_name("__main__.py"))
+    env = {"NO_COLOR": "1", "COLUMNS": WIDTH, **env}
+    done = call_in_process(lambda: main(words), [entry, *words], cwd=cwd, env=env)
+    check_output(done.stdout)
+    return done
+
+
+def call_in_process(
+    program: Callable[[], int | None],
+    argv: list[str],
+    *,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    env: Mapping[str, str],
+) -> subprocess.CompletedProcess[str]:
+    """Call the main function of a program with these arguments, this input and what *env* adds to the environment."""
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
+        given.write(stdin)
+        given.seek(0)
+        with (
+            _environment(env),
+            contextlib.chdir(cwd or "."),
+            _debug_logs(),
+            _standard_streams(given, stdout, stderr),
+        ):
+            code = _call(program, argv)
+        return subprocess.CompletedProcess(argv, code, _text_of(stdout), _text_of(stderr))
+
+
+def _call(program: Callable[[], int | None], argv: list[str]) -> int:
+    before, sys.argv = sys.argv, argv
+    try:
+        return int(program() or 0)
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+    finally:
+        sys.argv = before
+
+
+@contextlib.contextmanager
+def _environment(added: Mapping[str, str]) -> Iterator[None]:
+    before, folder = dict(os.environ), tempfile.tempdir
+    os.environ.update(added)
+    tempfile.tempdir = added.get("TMPDIR", folder)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        tempfile.tempdir = folder
+
+
+@contextlib.contextmanager
+def _debug_logs() -> Iterator[None]:
+    """Take back what ``--verbose`` does to the logger."""
+    logger = logging.getLogger("keyferry")
+    handlers, level, propagate = logger.handlers, logger.level, logger.propagate
+    try:
+        yield
+    finally:
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _standard_streams(stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]) -> Iterator[None]:
+    """Replace the streams and their descriptors, which the programs that a command starts inherit."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(descriptor) for descriptor in range(3)]
+    for descriptor, stream in enumerate((stdin, stdout, stderr)):
+        os.dup2(stream.fileno(), descriptor)
+    try:
+        with (
+            open(0, encoding="utf-8", closefd=False) as sys.stdin,
+            open(1, "w", encoding="utf-8", closefd=False) as sys.stdout,
+            open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False) as sys.stderr,
+        ):
+            yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+        for descriptor, saved in enumerate(kept):
+            os.dup2(saved, descriptor)
+            os.close(saved)
+
+
+def _text_of(stream: IO[bytes]) -> str:
+    """Return what was written, with line ends as ``subprocess`` gives them."""
+    stream.seek(0)
+    return stream.read().decode().replace("\r\n", "\n").replace("\r", "\n")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from support.commands import Node, run_keyferry
+from support.commands import Node, run_in_process
 from support.kubelets import Processes, listening
 
 
@@ -47,7 +47,7 @@ class DoctorNode:
 
     def visit(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run the command on this machine."""
-        return run_keyferry("doctor", *words, cwd=None, **self.variables, **env)
+        return run_in_process("doctor", *words, cwd=None, **self.variables, **env)
 
     def lines(self, *words: str, **env: str) -> list[dict[str, str]]:
         """The lines of all sections, each with the title of its section."""

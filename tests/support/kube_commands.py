@@ -1,11 +1,11 @@
-"""Run ``keyferry kube`` in its own process, with a test's kubeconfig."""
+"""Run ``keyferry kube`` with a test's kubeconfig."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 
-from support.commands import run_keyferry
+from support.commands import run_in_process
 from support.kube import API_VERSION, Kube
 
 Done = subprocess.CompletedProcess[str]
@@ -16,7 +16,7 @@ def keyferry_kube(kube: Kube, *words: str, **env: str) -> Done:
     home = kube.folder / "home"
     home.mkdir(exist_ok=True)
     env = {"HOME": str(home), "KUBERC": "", **env}
-    return run_keyferry("kube", *words, "--kubeconfig", str(kube.path), cwd=None, **env)
+    return run_in_process("kube", *words, "--kubeconfig", str(kube.path), cwd=None, **env)
 
 
 def exec_section(kube: Kube, **fields: object) -> dict[str, object]:

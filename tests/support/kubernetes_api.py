@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import re
+import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -18,6 +19,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from .api_server import REVIEWS, ApiServer, Seen
 from .certificates import Authority
+from .kubernetes_exec import ExecPoint, ExecRefused
+from .kubernetes_lists import ListRefused, Lists, value_at
 from .kubernetes_writes import CLUSTER_SCOPED, RBAC, VERBS, Store, Write, WriteRefused, discover
 
 Json = dict[str, object]
@@ -33,6 +36,7 @@ KINDS = {
     "ServiceAccount": (CORE, "serviceaccounts"),
     "Event": (CORE, "events"),
     "Node": (CORE, "nodes"),
+    "Namespace": (CORE, "namespaces"),
     "Deployment": (APPS, "deployments"),
     "ReplicaSet": (APPS, "replicasets"),
     "ReplicationController": ("", "replicationcontrollers"),
@@ -46,20 +50,16 @@ KINDS = {
     "ClusterRoleBinding": (RBAC, "clusterrolebindings"),
 }
 RESOURCES = {place: kind for kind, place in KINDS.items()}
-# The fields that the real server selects objects by, for the resources that have any beyond the name.
-_FIELDS = {
-    "pods": ("spec.nodeName", "spec.serviceAccountName", "status.phase"),
-    "events": ("involvedObject.name", "involvedObject.kind", "involvedObject.uid", "reason", "type"),
-    "secrets": ("type",),
-}
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
     409: "Conflict",
+    410: "Expired",
     422: "Invalid",
 }
+_LOG = re.compile("/api/v1/namespaces/([^/]+)/pods/([^/]+)/log")
 _METRICS = re.compile("/api/v1/nodes/([^/]+)/proxy/metrics")
 _MIN_SECONDS, _MAX_SECONDS, _USUAL_SECONDS = 600, 1 << 32, 3600
 
@@ -121,6 +121,15 @@ class KubernetesApi(ApiServer):
         super().__init__(authority)
         self.objects: dict[tuple[str, str, str, str], Json] = {}
         self.store = Store(self.objects)
+        self.lists = Lists(self.objects)
+        self.exec = ExecPoint()
+        # What starts a pod that is made, and what the containers of pods have written, by pod and container.
+        self.on_pod: Callable[[Json], None] = lambda _: None
+        self.logs: dict[tuple[str, str], bytes] = {}
+        # The enforced level of pod security that forbids pods to see their node; empty where none does.
+        self.pod_security = ""
+        # Whether the connection of a request is cut: "before" it is answered, or "after" it was done.
+        self.cut: Callable[[Seen], str] = lambda _: ""
         self.users: dict[str, KubernetesUser] = {}
         self.issued: list[str] = []
         # Audiences that the node authorizer does not let kubelets request.
@@ -148,7 +157,7 @@ class KubernetesApi(ApiServer):
             group, resource = KINDS[str(document["kind"])]
             metadata = document.setdefault("metadata", {})
             assert isinstance(metadata, dict)
-            metadata.setdefault("namespace", "default")
+            metadata.setdefault("namespace", "" if resource == "namespaces" else "default")
             metadata.setdefault("uid", f"00000000-0000-4000-8000-{next(self._numbers):012d}")
             self.objects[group, resource, metadata["namespace"], metadata["name"]] = document
 
@@ -160,21 +169,73 @@ class KubernetesApi(ApiServer):
         return 200
 
     def respond(self, seen: Seen) -> tuple[int, bytes]:
-        """Authenticate, authorize and answer a request."""
+        """Authenticate, authorize and answer a request, or cut its connection."""
+        cut = self.cut(seen)
+        if cut == "before":
+            raise ConnectionAbortedError
+        reply = self._respond(seen)
+        if cut == "after":
+            raise ConnectionAbortedError
+        return reply
+
+    def _respond(self, seen: Seen) -> tuple[int, bytes]:
         if urlsplit(seen.path).path == "/openapi/v2":
             return 200, b""  # without any schema, so that kubectl uses its own
         if seen.path == "/version":
             return 200, json.dumps({"major": "1", "minor": self.minor}).encode()
         if seen.path == ACCESS_REVIEWS:
             return self._review_access(seen)
-        metrics = _METRICS.fullmatch(seen.path)
         try:
-            if metrics:
-                return 200, self._metrics_of(metrics[1], seen).encode()
+            if self.exec.place(seen.path) is not None:
+                self._check_exec(seen)
+                return 101, b""
+            text = self._text(seen)
+            if text is not None:
+                return 200, text
             status, document = self._answer(seen)
         except Refused as refused:
             status, document = refused.reply
         return status, json.dumps(document).encode()
+
+    def _text(self, seen: Seen) -> bytes | None:
+        """Return what is no document: the metrics of a kubelet, or a log."""
+        metrics, log = _METRICS.fullmatch(seen.path), _LOG.fullmatch(urlsplit(seen.path).path)
+        if log is not None:
+            return self._log_of(log[1], log[2], seen)
+        return None if metrics is None else self._metrics_of(metrics[1], seen).encode()
+
+    def switch(self, seen: Seen, connection: socket.socket) -> None:
+        """Run a command in a container."""
+        self.exec.switch(seen, connection)
+
+    def _check_exec(self, seen: Seen) -> None:
+        """Refuse an exec that the user may not do, or that is not possible."""
+        user = self.users.get(seen.token)
+        if user is None:
+            raise Refused(401, "Unauthorized")
+        namespace, name = self.exec.place(seen.path) or ("", "")
+        # Since 1.35 create is asked for as well.
+        for verb in ("get", "create"):
+            target = Target(verb, CORE, "pods", namespace, name, "exec")
+            if not user.may(target):
+                raise _forbidden(user, target)
+        containers = value_at(self._find(replace(target, subresource="")), "spec.containers")
+        assert isinstance(containers, list)
+        try:
+            self.exec.check(seen, [each["name"] for each in containers])
+        except ExecRefused as refused:
+            raise Refused(refused.code, refused.message) from None
+
+    def _log_of(self, namespace: str, name: str, seen: Seen) -> bytes:
+        """Return the log of a container, at most as much as is asked for."""
+        user, target = self.users.get(seen.token), Target("get", CORE, "pods", namespace, name, "log")
+        if user is None:
+            raise Refused(401, "Unauthorized")
+        if not user.may(target):
+            raise _forbidden(user, target)
+        self._find(replace(target, subresource=""))
+        query = {key: found[0] for key, found in parse_qs(urlsplit(seen.path).query).items()}
+        return self.logs[name, query["container"]][: int(query["limitBytes"])]
 
     def _metrics_of(self, node: str, seen: Seen) -> str:
         """Return the metrics of a node's kubelet, which the server fetches for those who may."""
@@ -226,10 +287,25 @@ class KubernetesApi(ApiServer):
         )
         with self.lock:
             try:
-                return self.store.write(write)
+                self._admit(write, target)
+                reply = self.store.write(write)
             except WriteRefused as refused:
                 code, document = _failure(refused.code, refused.message, target)
                 return code, {**document, "reason": refused.reason}
+            if (target.resource, target.verb) == ("pods", "create"):
+                self.on_pod(reply[1])
+            return reply
+
+    def _admit(self, write: Write, target: Target) -> None:
+        """Refuse a pod that pod security forbids."""
+        if not self.pod_security or (target.verb, target.resource) != ("create", "pods"):
+            return
+        spec = json.loads(write.body)["spec"]
+        if spec.get("hostPID") or any("hostPath" in each for each in spec.get("volumes", ())):
+            name = json.loads(write.body)["metadata"]["name"]
+            why = 'host namespaces (hostNetwork=true, hostPID=true), hostPath volumes (volume "host")'
+            message = f'pods "{name}" is forbidden: violates PodSecurity "{self.pod_security}:latest": {why}'
+            raise WriteRefused(403, "Forbidden", message)
 
     def _find(self, target: Target) -> Json:
         found = self.objects.get((target.group, target.resource, target.namespace, target.name))
@@ -238,41 +314,30 @@ class KubernetesApi(ApiServer):
         return found
 
     def _list(self, seen: Seen, target: Target) -> Reply:
-        query = parse_qs(urlsplit(seen.path).query)
-        fields = _pairs(query.get("fieldSelector", [""])[0])
-        labels = _pairs(query.get("labelSelector", [""])[0])
-        known = ("metadata.name", "metadata.namespace", *_FIELDS.get(target.resource, ()))
-        for name, _, _ in fields:
-            if name not in known:
-                raise Refused(400, f"field label not supported: {name}")
-        items = [
-            {name: value for name, value in document.items() if name not in ("kind", "apiVersion")}
-            for (group, resource, namespace, _), document in self.objects.items()
-            if (group, resource, namespace) == (target.group, target.resource, target.namespace)
-            and all(_selects(document, *pair) for pair in fields)
-            and all(_has_label(document, *pair) for pair in labels)
-        ]
+        """Return a list, or the page of it that is asked for."""
+        query = {name: found[0] for name, found in parse_qs(urlsplit(seen.path).query).items()}
+        try:
+            found = self.lists.page(target.group, target.resource, target.namespace, query)
+        except ListRefused as refused:
+            code, document = _failure(refused.code, refused.message)
+            rest = {"metadata": {"continue": refused.rest}} if refused.rest else {}
+            return code, {**document, **rest}
         kind = RESOURCES[target.group, target.resource]
         version = f"{target.group}/v1" if target.group else "v1"
-        return 200, {
-            "kind": f"{kind}List",
-            "apiVersion": version,
-            "metadata": {"resourceVersion": "1"},
-            "items": items,
-        }
+        return 200, {"kind": f"{kind}List", "apiVersion": version, **found}
 
     def _issue(self, seen: Seen, target: Target, user: KubernetesUser) -> Reply:
         request = _token_request(seen.body)
         _check_metadata(request, target)
-        own_uid = _at(self._find(replace(target, subresource="")), "metadata.uid")
-        asked_uid, seconds = _at(request, "metadata.uid"), _at(request, "spec.expirationSeconds")
+        own_uid = value_at(self._find(replace(target, subresource="")), "metadata.uid")
+        asked_uid, seconds = value_at(request, "metadata.uid"), value_at(request, "spec.expirationSeconds")
         if asked_uid and asked_uid != own_uid:
             where = f"TokenRequest.authentication.k8s.io {_quote(target.name)}"
             why = f"the UID in the token request ({asked_uid}) does not match the UID of the service account"
             raise Refused(409, f"Operation cannot be fulfilled on {where}: {why} ({own_uid})")
         _check_expiration(seconds)
         bound = self._bound(request, target)
-        audiences = _at(request, "spec.audiences") or [ISSUER]
+        audiences = value_at(request, "spec.audiences") or [ISSUER]
         assert isinstance(audiences, list)
         for audience in audiences:
             if user.name.startswith("system:node:") and audience in self.forbidden_audiences:
@@ -282,7 +347,7 @@ class KubernetesApi(ApiServer):
 
     def _bound(self, request: Json, target: Target) -> Json:
         """Return the claims about the bound object."""
-        ref = _at(request, "spec.boundObjectRef")
+        ref = value_at(request, "spec.boundObjectRef")
         if ref is None:
             return {}
         assert isinstance(ref, dict)
@@ -292,16 +357,16 @@ class KubernetesApi(ApiServer):
             raise Refused(400, f"cannot bind token to object of type {group}/{version}, Kind={kind}")
         place = "default" if kind == "Node" else target.namespace
         found = self._find(Target("get", CORE, KINDS[kind][1], place, name))
-        if kind == "Pod" and _at(found, "spec.serviceAccountName") != target.name:
+        if kind == "Pod" and value_at(found, "spec.serviceAccountName") != target.name:
             what = f"cannot bind token for serviceaccount {_quote(target.name)}"
             raise Refused(400, f"{what} to pod running with different serviceaccount name.")
-        uid = _at(found, "metadata.uid")
+        uid = value_at(found, "metadata.uid")
         if ref.get("uid") and ref["uid"] != uid:
             what = f"Operation cannot be fulfilled on {kind} {_quote(name)}"
             why = f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record"
             raise Refused(409, f"{what}: {why}. The object might have been deleted and then recreated")
         claims: Json = {kind.lower(): {"name": name, "uid": uid}}
-        node = _at(found, "spec.nodeName")
+        node = value_at(found, "spec.nodeName")
         return {**claims, "node": {"name": node}} if kind == "Pod" and node else claims
 
     def _issued(
@@ -329,7 +394,7 @@ class KubernetesApi(ApiServer):
         spec = {
             "audiences": audiences,
             "expirationSeconds": seconds,
-            "boundObjectRef": _at(request, "spec.boundObjectRef"),
+            "boundObjectRef": value_at(request, "spec.boundObjectRef"),
         }
         status = {"token": token, "expirationTimestamp": end}
         head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
@@ -342,8 +407,11 @@ def _target(seen: Seen) -> Target:
     group = CORE
     if parts[:1] == ["apis"]:
         group, parts = parts[1], parts[1:]
-    if parts[2:3] and parts[2] in CLUSTER_SCOPED:
+    if parts[2:] == ["namespaces"] or (parts[2:3] and parts[2] in CLUSTER_SCOPED):
         parts = [*parts[:2], "namespaces", "", *parts[2:]]
+    elif parts[2:] == [parts[-1]] and (group, parts[-1]) in RESOURCES and seen.method == "GET":
+        # Without a namespace, a list of the objects of all.
+        return Target("list", group, parts[-1], "")
     _, version, plural, namespace, resource, name, subresource, *_ = (*parts, "", "", "", "", "", "", "")
     is_token = (resource, subresource) == ("serviceaccounts", "token")
     is_write = seen.method in VERBS and not is_token
@@ -379,7 +447,7 @@ def _token_request(body: bytes) -> Json:
 
 def _check_metadata(request: Json, target: Target) -> None:
     for name, wanted in (("name", target.name), ("namespace", target.namespace)):
-        given = _at(request, f"metadata.{name}")
+        given = value_at(request, f"metadata.{name}")
         if given and given != wanted:
             why = f"must match the service account {name} if specified"
             raise _invalid(target.name, f"metadata.{name}: Invalid value: {_quote(given)}: {why}")
@@ -410,8 +478,8 @@ def _failure(code: int, message: str, target: Target | None = None) -> Reply:
 def _forbidden(user: KubernetesUser, target: Target) -> Refused:
     which = f"{target.qualified} {_quote(target.name)}" if target.name else target.qualified
     what = f"User {_quote(user.name)} cannot {target.verb} resource {_quote(target.full_resource)}"
-    where = f"in API group {_quote(target.group)} in the namespace {_quote(target.namespace)}"
-    return Refused(403, f"{which} is forbidden: {what} {where}", target)
+    place = f"in the namespace {_quote(target.namespace)}" if target.namespace else "at the cluster scope"
+    return Refused(403, f"{which} is forbidden: {what} in API group {_quote(target.group)} {place}", target)
 
 
 def _invalid(name: str, why: str) -> Refused:
@@ -421,32 +489,6 @@ def _invalid(name: str, why: str) -> Refused:
 def _review(user: KubernetesUser) -> Json:
     head: Json = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {}}
     return {**head, "status": {"userInfo": {"username": user.name, "groups": ["system:authenticated"]}}}
-
-
-def _pairs(selector: str) -> list[tuple[str, str, bool]]:
-    """Return the terms of a selector: name, value, and whether it must be equal."""
-    terms = []
-    for term in filter(None, selector.split(",")):
-        name, _, value = term.partition("=")
-        terms.append((name.rstrip("!"), value.lstrip("="), not name.endswith("!")))
-    return terms
-
-
-def _selects(document: Json, name: str, value: str, is_equal: bool) -> bool:
-    return (str(_at(document, name) or "") == value) is is_equal
-
-
-def _has_label(document: Json, name: str, value: str, is_equal: bool) -> bool:
-    labels = _at(document, "metadata.labels") or {}
-    assert isinstance(labels, dict)
-    return (labels.get(name) == value) is is_equal
-
-
-def _at(document: Json, path: str) -> object:
-    found: object = document
-    for part in path.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
 
 
 def _quote(text: object) -> str:

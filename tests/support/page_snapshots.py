@@ -5,11 +5,11 @@ from __future__ import annotations
 from keyferry.agent.access import AccessPolicy, Caller
 from keyferry.agent.journal import CallerUsage, JournalEntry, RequestDecision, result_of_answer
 from keyferry.agent.page.model import PageSnapshot
+from keyferry.agent.providers import AgentProviders
 from keyferry.agent.refresh import PlannedRefresh
 from keyferry.agent.settings import AgentSettings
 from keyferry.agent.state import AgentState, ReloadOutcome
 from keyferry.api.agentconfig.v1alpha1 import AgentConfig
-from keyferry.images.lookup import Providers
 from support.scripted import Clock
 
 STARTED, NOW = 1_000_000.0, 1_000_500.0
@@ -21,7 +21,7 @@ VALUES: dict[str, str | int | bool] = {
 
 
 def take(
-    providers: Providers,
+    providers: AgentProviders,
     clock: Clock,
     *,
     planned: tuple[tuple[int, PlannedRefresh, int], ...] = (),
@@ -53,7 +53,7 @@ def take(
     )
 
 
-def ask(providers: Providers, image: str, uid: int = 1000) -> JournalEntry:
+def ask(providers: AgentProviders, image: str, uid: int = 1000) -> JournalEntry:
     """Look up an image; return what the journal says of it."""
     decision = RequestDecision(
         image=image, account="", provider="", result=result_of_answer(providers.lookup(image))

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from .commands import WIDTH
 from .parts import need
 from .plugins import write_executable
 
@@ -164,6 +165,21 @@ def is_shown(page: str, output: str) -> bool:
     return re.fullmatch(pattern, " ".join(output.split()), re.DOTALL) is not None
 
 
+def check_shown(page: Path, shown: str, output: str) -> None:
+    """Fail unless an output is what *page* shows of it; ``make outputs`` writes it into the page instead.
+
+    What a page shows with ``...`` is edited by hand.
+    """
+    if is_shown(shown, output):
+        return
+    if os.environ.get("WRITE_OUTPUTS") and "..." not in shown:
+        text = page.read_text(encoding="utf-8")
+        assert text.count(shown) == 1, f"{page} shows this more than once, or not so:\n{shown}"
+        page.write_text(text.replace(shown, output), encoding="utf-8")
+        return
+    raise AssertionError(f"{page.name} shows:\n{shown}\n--- found:\n{output}")
+
+
 class Machine:
     """A folder in which the blocks of a page are run, with this installation's programs.
 
@@ -185,7 +201,7 @@ class Machine:
             "PATH": f"{path}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(folder),
             "LANG": "C.UTF-8",
-            "COLUMNS": "10000",
+            "COLUMNS": WIDTH,
             "PYTHONUNBUFFERED": "1",  # lines in the order in which they are written, as on a terminal
             **env,
         }

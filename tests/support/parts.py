@@ -15,10 +15,9 @@ import pytest
 
 # Rights and traits of the machine, which no installation brings: without them a test skips in CI too.
 BEYOND_CI = {
-    "debian-12": "needs apt with the packages of Debian 12, which the agent's image is made of",
     "groups": "needs a group in this system's own table with no member, or with a few",
     "ipv6": "needs IPv6 on loopback, which containers are often started without",
-    "kubectl": "needs a kubectl of 1.21 or later, with components of kustomize; Debian 12 has an older one",
+    "kubectl-completion": "needs a kubectl that completes plugins, of 1.26 or later: Debian's is, from 13 on",
     "mount-namespace": "needs the right to mount a file system for itself, which sandboxes withhold",
     "network-namespace": "needs the right to make a network of its own, which sandboxes withhold",
     "packet-filter": "needs the right to filter the packets of a connection, which some systems give to root alone",
@@ -26,6 +25,7 @@ BEYOND_CI = {
     "public-configs": "needs a folder of public configs (KEYFERRY_PUBLIC_CONFIGS), which are other people's texts",
     "root": "needs root, to give files away: run make test as root",
     "seccomp": "needs a system that takes system call filters",
+    "systemd": "needs control groups (version 2) that root may change, to start a systemd of its own in one",
     "text-file-busy": "needs a kernel that does not run files that are open for writing",
 }
 root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason=BEYOND_CI["root"])

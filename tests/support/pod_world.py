@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import pytest
+
 from .account_world import AudienceApi
 from .certificates import Authority as Signer
-from .commands import Node, run_keyferry
+from .commands import Node, run_in_process, run_keyferry
 from .cri_server import Field, Message, decode, encode, running_cri
 from .cri_server import image as stored
 from .fake_cloud import Authority, ConnectProxy, Received, Reply, serving
@@ -49,6 +51,7 @@ class PodWorld:
     bundle: Path
     stack: ExitStack
     is_node: bool = True
+    is_in_process: bool = False
     has_provider_flags: bool = True
     kubelet: ExitStack = field(default_factory=ExitStack)
     kubelet_pid: int | None = None
@@ -99,11 +102,20 @@ class PodWorld:
         All that happened in the world before was in an earlier second, which is how exact its times are.
         """
         if self.is_node:
-            time.sleep(1 - time.time() % 1)
+            self._begin_next_second()
         for about, reports in self.reported:
             about["status"] = pod_status(about, [each for each in reports if each.container])
             for each in reports:
                 self.api.add(*each.event_documents(about))
+
+    def _begin_next_second(self) -> None:
+        """Wait for the next second; if commands run in this process, step the clock instead."""
+        seconds = 1 - time.time() % 1
+        if not self.is_in_process:
+            time.sleep(seconds)
+            return
+        patch, now = self.stack.enter_context(pytest.MonkeyPatch.context()), time.time
+        patch.setattr(time, "time", lambda: now() + seconds)
 
     def run_runtime(self, images: Mapping[str, str]) -> None:
         """Run a container runtime that has *images*, ids by name, and let the kubelet's config name its socket."""
@@ -143,7 +155,8 @@ class PodWorld:
     def run(self, line: str, **env: str) -> CompletedProcess[str]:
         """Run a command line on the pod's node, or else on a machine without a kubelet."""
         with self._machine() as names:
-            done = run_keyferry(*self._words(line), cwd=self.folder, **{**self.env, **env})
+            run = run_in_process if self.is_in_process else run_keyferry
+            done = run(*self._words(line), cwd=self.folder, **{**self.env, **env})
         for own, name in names.items():
             done.stdout = done.stdout.replace(own, name)
             done.stderr = done.stderr.replace(own, name)

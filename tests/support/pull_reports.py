@@ -5,9 +5,10 @@ Times are given as seconds before now.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import count
 
 from .kubernetes_api import Json
@@ -21,7 +22,7 @@ _NUMBERS = count(0x17C8A0)
 
 def stamp(ago: float) -> str:
     """Return a time in the API's form, which has whole seconds."""
-    return (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(time.time() - ago, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def aged(document: Json, ago: float = LONG_AGO, changed: float | None = None) -> Json:

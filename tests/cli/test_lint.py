@@ -1,0 +1,850 @@
+"""``keyferry lint`` as people run it: provider configs, kubeconfigs, kuberc files, federation configs and records."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from keyferry.lint.catalogue import CODES
+from keyferry.lint.fixes import FIXABLE_CODES
+from keyferry.lint.kinds.providers import lint
+from keyferry.lint.run import lint_any
+from support.commands import run_in_process
+from support.federation import AUDIENCE, ISSUER
+from support.lint import write
+from support.pages import Machine, blocks
+from support.parts import BEYOND_CI
+from support.public_configs import find_public_configs, verdicts
+from support.records import plant
+from support.terminal import keyferry_on_terminal
+
+ROOT = Path(__file__).resolve().parents[2]
+PUBLIC = find_public_configs()
+SECRET = "hunter2-hunter2"
+
+GOOD = """\
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: plugin
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  defaultCacheDuration: 10m
+  matchImages:
+  - reg.example
+"""
+WRONG = GOOD.replace("reg.example", "reg.example/*").replace("10m", "-1s")
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: c
+clusters:
+- name: k
+  cluster:
+    server: https://k:6443
+contexts:
+- name: c
+  context:
+    cluster: k
+    user: u
+users:
+- name: u
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1
+      command: /bin/sh
+      interactiveMode: Never
+"""
+WRONG_KUBECONFIG = KUBECONFIG.replace("Never", "Maybe").replace("server:", "Server: https://k\n    server:")
+KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n"
+
+
+def write_kube(folder: Path, text: str, name: str = "config") -> str:
+    path = folder / name
+    path.write_text(text)
+    path.chmod(0o600)
+    return str(path)
+
+
+def _run(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    return run_in_process("lint", *words, cwd=cwd, **env)
+
+
+def _run_with_input(text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "keyferry", "lint", *words]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def test_a_clean_config_gives_no_output_and_status_0(tmp_path: Path) -> None:
+    done = _run(write(tmp_path, GOOD))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "keyferry: no problems found in 1 provider (Kubernetes 1.36)\n"
+
+
+def test_each_finding_is_one_line_with_its_place(tmp_path: Path) -> None:
+    write(tmp_path, WRONG)
+    done = _run("config.yaml", "-o", "table", cwd=tmp_path)
+    assert done.returncode == 1
+    first, second = done.stdout.splitlines()
+    assert first.startswith("config.yaml:6:3  error    KF126  providers[0].defaultCacheDuration: ")
+    assert second.startswith("config.yaml:8:5  warning  KF151  providers[0].matchImages[0]: 'reg.example/*'")
+    assert second.endswith("use 'reg.example'")
+    assert (
+        done.stderr == "keyferry: 1 error, 1 warning in 1 file (Kubernetes 1.36); 1 can be fixed with --fix\n"
+    )
+    assert "\033" not in done.stdout
+
+
+def test_the_severity_limits_what_is_reported_and_counted(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace("reg.example", "reg.example/*"))
+    assert _run(path).returncode == 1
+    done = _run(path, "--severity", "error")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == (
+        "keyferry: no such problems found in 1 provider (Kubernetes 1.36; 1 warning not shown)\n"
+    )
+
+
+@pytest.mark.parametrize("output", ["text", "json", "junit"])
+def test_an_info_alone_is_shown_and_fails_only_when_strict(tmp_path: Path, output: str) -> None:
+    path = write(tmp_path, GOOD.replace("reg.example", "reg.example/team"))
+    for strict in ((), ("--strict",)):
+        done = _run(path, "-o", output, *strict)
+        assert done.returncode == len(strict)
+        assert "KF162" in done.stdout
+        assert done.stderr.startswith("keyferry: 1 info in 1 file")
+        assert ("<failure" in done.stdout) == (output == "junit" and bool(strict))
+    assert _run(path, "--strict", "--severity", "warning").returncode == 0
+    assert _run(write(tmp_path, GOOD.replace("reg.example", "reg.example/*"))).returncode == 1
+
+
+def test_json_has_stable_fields(tmp_path: Path) -> None:
+    path = write(tmp_path, WRONG)
+    done = _run(path, "-o", "json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert (report["apiVersion"], report["kind"]) == ("keyferry.dev/v1alpha1", "LintReport")
+    assert report["targets"][0]["accepted"] is False
+    assert report["targets"][0]["kubernetesText"].startswith(
+        "failed to validate credential provider config: "
+    )
+    error, warning = report["findings"]
+    assert set(error) == {"code", "severity", "file", "line", "column", "path", "message", "kubernetesText"}
+    assert set(warning) == set(error) - {"kubernetesText"}
+    assert (error["file"], error["line"], error["column"]) == (path, 6, 3)
+
+
+def test_sarif_has_rules_and_locations(tmp_path: Path) -> None:
+    write(tmp_path, WRONG, "my config.yaml")
+    done = _run("my config.yaml", "nope", "-o", "sarif", cwd=tmp_path)
+    log: dict[str, Any] = json.loads(done.stdout)
+    (run,) = log["runs"]
+    assert (log["version"], run["tool"]["driver"]["name"]) == ("2.1.0", "keyferry")
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == list(CODES)
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note")
+        assert result["message"]["text"]
+    first = run["results"][0]["locations"][0]
+    assert first["physicalLocation"] == {
+        "artifactLocation": {"uri": "my%20config.yaml"},
+        "region": {"startLine": 6, "startColumn": 3, "endColumn": 28},
+    }
+    assert first["logicalLocations"] == [{"fullyQualifiedName": "providers[0].defaultCacheDuration"}]
+    assert "region" not in run["results"][-1]["locations"][0]["physicalLocation"]
+
+
+def test_a_directory_is_merged_as_the_kubelet_does(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "10.yaml")
+    write(tmp_path, GOOD, "2.yaml")
+    done = _run(str(tmp_path))
+    assert done.returncode == 1
+    assert "2.yaml:4:3" in done.stdout
+    assert "KF111" in done.stdout
+    old = _run(str(tmp_path), "--kubernetes", "1.33", "--severity", "error")
+    assert "KF112" in old.stdout
+
+
+BAD_INPUT = [
+    pytest.param("nope", 3, "cannot be read: no such file or directory", id="no such file"),
+    pytest.param("config.yaml/x", 3, "cannot be read: not a directory", id="below a file"),
+    pytest.param("not.yaml", 1, "not valid YAML", id="not YAML"),
+    pytest.param("not.json", 1, "not valid JSON", id="not JSON"),
+    pytest.param("pod.yaml", 1, "expected 'kubelet.config.k8s.io/v1'", id="wrong kind"),
+    pytest.param("list.yaml", 1, "expected an object", id="no mapping"),
+    pytest.param("bytes.yaml", 1, "not valid YAML", id="not text"),
+    pytest.param("empty", 1, "holds no .json, .yaml or .yml file", id="empty directory"),
+    pytest.param("/dev/null", 1, "the file is empty", id="empty file"),
+]
+
+
+@pytest.mark.parametrize(("target", "status", "part"), BAD_INPUT)
+def test_bad_input_gives_one_clear_line(tmp_path: Path, target: str, status: int, part: str) -> None:
+    write(tmp_path, GOOD)
+    write(tmp_path, "a: [", "not.yaml")
+    write(tmp_path, '{"a": // b\n}', "not.json")
+    write(tmp_path, "apiVersion: v1\nkind: Pod\n", "pod.yaml")
+    write(tmp_path, "- a\n", "list.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"a: \xff\xfe\n")
+    (tmp_path / "bytes.yaml").chmod(0o644)
+    (tmp_path / "empty").mkdir(mode=0o755)
+    done = _run(target, "-o", "table", cwd=tmp_path)
+    assert done.returncode == status
+    assert len(done.stdout.splitlines()) == 1
+    assert part in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_may_not_be_read_is_an_environment_problem(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    os.chmod(path, 0)
+    was = os.geteuid()
+    os.seteuid(was or 65534)  # root may read everything, so be somebody else for the moment
+    try:
+        done = _run(path)
+    finally:
+        os.seteuid(was)
+    assert done.returncode == 3
+    assert "permission denied" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--kubernetes", "1.25"), "the v1 provider config exists since 1.26"),
+        (("--kubernetes", "latest"), "is not a Kubernetes version"),
+        (("--feature-gates", "A"), "expected NAME=true or NAME=false"),
+        (("--severity", "fatal"), "invalid choice"),
+        (("--list", "KF999"), "'KF999' is not a code"),
+        (("--nope",), "unrecognized arguments"),
+    ],
+)
+def test_wrong_usage_gives_status_2(words: tuple[str, ...], part: str) -> None:
+    done = _run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert part in done.stderr
+
+
+def test_the_feature_gate_is_taken_as_the_kubelet_takes_it(tmp_path: Path) -> None:
+    tokens = "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true}\n"
+    path = write(tmp_path, GOOD + tokens)
+    gate = "KubeletServiceAccountTokenForCredentialProviders"
+    assert "KF130" in _run(path, "--kubernetes", "v1.33.1").stdout
+    done = _run(path, "--kubernetes", "1.33", "--feature-gates", f"Other=false,{gate}=true")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "'Other' does not affect" in done.stderr
+
+
+def test_codes_are_listed_with_what_to_do() -> None:
+    done = _run("--list")
+    assert done.returncode == 0
+    assert [line[:5] for line in done.stdout.splitlines() if line.startswith("KF")] == list(CODES)
+    two = _run("--list", "KF225", "kf312")
+    assert [line[:5] for line in two.stdout.splitlines() if line.startswith("KF")] == ["KF225", "KF312"]
+    one = _run("--list", "kf151", "-o", "json")
+    (item,) = json.loads(one.stdout)["items"]
+    assert set(item) == {"code", "severity", "title", "why", "fix"}
+
+
+def test_without_targets_the_nodes_config_is_linted(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    alone = _run(KEYFERRY_CONFIG=path)
+    assert alone.returncode == 0
+    assert f"linting config {path} (KEYFERRY_CONFIG), without its plugins" in alone.stderr
+    home = tmp_path / "bin"
+    home.mkdir(mode=0o755)
+    both = _run(KEYFERRY_CONFIG=path, KEYFERRY_BIN_DIR=str(home))
+    assert both.returncode == 1
+    assert "KF141" in both.stdout
+    assert "KF141" in _run(path, KEYFERRY_BIN_DIR=str(home)).stdout
+    assert "KF141" in _run(path, "--bin-dir", str(home)).stdout
+
+
+@pytest.mark.parametrize("output", ["text", "table", "json", "sarif", "junit", "github", "diff"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="no kind"),
+        pytest.param(GOOD + f"  env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="variable"),
+        pytest.param(GOOD + f"  args: [--password={SECRET}]\n", id="argument"),
+        pytest.param(GOOD + f"  args: [!!int {SECRET}]\n", id="tag"),
+        pytest.param(GOOD + f"  ~: {SECRET}\n", id="null key"),
+        pytest.param(GOOD + f"  args: [*{SECRET}]\n", id="alias"),
+        pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg.example"), id="user info"),
+        pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg[.example"), id="user info, refused"),
+        pytest.param(GOOD.replace("reg.example", f"'u:\"{SECRET}@reg.example'"), id="user info with a quote"),
+        pytest.param(GOOD.replace("reg.example", f"https://u:{SECRET}@reg.example"), id="whole URL"),
+        pytest.param(GOOD.replace("reg.example", f'"oci://u:{SECRET}@reg\\t"'), id="whole URL, refused"),
+        pytest.param(f"users: [{{name: u, user: {{token: {SECRET}}}}}]\n", id="kube: token"),
+        pytest.param(f"users: [{{name: u, user: {{token: [{SECRET}]}}}}]\n", id="kube: wrong type"),
+        pytest.param(f"users: [{{name: u, user: {{token: {SECRET}, password: {SECRET}}}}}]\n", id="kube: both"),
+        pytest.param(f"users: [{{name: u, user: {{client-key-data: {SECRET}}}}}]\n", id="kube: no base64"),
+        pytest.param(f"users: [{{name: u, user: {SECRET}}}]\n", id="kube: no mapping"),
+        pytest.param(f"users:\n- {SECRET}\n", id="kube: no entry"),
+        pytest.param(f"users: [{{name: u, user: {{token: {SECRET}", id="kube: cut short"),
+        pytest.param(f"kind: Config\nusers:\n\t- {SECRET}\n", id="kube: tab"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: '{SECRET}}}}}]\n", id="kube: quote"),
+        pytest.param(f"apiVersion: v1/\nkind: Config\ntoken: {SECRET}\n", id="kube: whole file"),
+        pytest.param(f"users: [{{name: u}}, {{name: u, user: {{token: {SECRET}}}}}]\n", id="kube: twice"),
+        pytest.param(KUBECONFIG.replace("server:", f"proxy-url: http://u:{SECRET}@p\n    server:"), id="kube: proxy"),
+        pytest.param(KUBECONFIG.replace("server:", f"proxy-url: u:{SECRET}@p\n    server:"), id="kube: bad proxy"),
+        pytest.param(KUBECONFIG.replace("server:", f"proxy-url: http://u:{SECRET}/@p\n    server:"), id="kube: slash"),
+        pytest.param(KUBECONFIG.replace("https://k", f"https://u:{SECRET}@k"), id="kube: server"),
+        pytest.param(KUBECONFIG.replace("https://k", f"u:{SECRET}@k"), id="kube: server without scheme"),
+        pytest.param(KUBECONFIG.replace("Never", f"Never\n      args: [--token, {SECRET}]"), id="kube: argument"),
+        pytest.param(KUBECONFIG.replace("Never", f"Never\n      env: [{{name: T, value: {SECRET}}}]"), id="kube: env"),
+        pytest.param(
+            KUBECONFIG.replace("Never", f"Never\n      env: [{{name: API_TOKEN, value: {SECRET}}}]"), id="env secret"
+        ),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: *{SECRET}}}}}]\n", id="kube: alias"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !{SECRET} x}}}}]\n", id="kube: tag"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!{SECRET} x}}}}]\n", id="kube: tag of YAML"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !{SECRET}!x y}}}}]\n", id="kube: handle"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: %{SECRET}}}}}]\n", id="kube: directive"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: @{SECRET}}}}}]\n", id="kube: reserved"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!int {SECRET}}}}}]\n", id="kube: no number"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{~: {SECRET}}}}}]\n", id="kube: null key"),
+        pytest.param(f"kind: Config\n~: [{{name: u, user: {{token: {SECRET}}}}}]\n", id="kube: null key above"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!binary {SECRET}}}}}]\n", id="kube: no binary"),
+    ],
+)  # fmt: skip
+def test_no_secret_is_ever_printed(tmp_path: Path, text: str, output: str) -> None:
+    done = _run(write_kube(tmp_path, text), "-o", output)
+    # A variable with a name that says nothing is no finding.
+    assert done.returncode == int("{name: T, " not in text)
+    assert SECRET not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("text", [f"{GOOD}  ", KUBECONFIG], ids=["provider config", "kubeconfig"])
+def test_strange_names_do_not_reach_the_terminal(tmp_path: Path, text: str) -> None:
+    """Control characters of a file's name or content are replaced, and each finding stays on one line."""
+    path = write(tmp_path, text + '"x\\ny\\e[2J": 1\n', "a\n\033[2J.yaml")
+    os.chmod(path, 0o600)
+    assert "\033" not in _run(path).stdout
+    done = _run(path, "-o", "table")
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1
+    assert "\033" not in done.stdout
+
+
+def _verdicts() -> list[dict[str, Any]]:
+    return verdicts("credential-provider-config")
+
+
+@pytest.mark.skipif(not _verdicts(), reason=BEYOND_CI["public-configs"])
+def test_public_configs_get_the_verdict_of_kubernetes() -> None:
+    wrong = {}
+    for entry in _verdicts():
+        want, path = entry["verdict"], str(PUBLIC / entry["file"])
+        report = lint(path)
+        texts = [finding.kubernetes_text for finding in report.findings if finding.severity == "error"]
+        if report.accepted != want["accepted"]:
+            wrong[entry["file"]] = f"accepted: {report.accepted}"
+        elif want["errors"] is not None and texts != want["errors"]:
+            wrong[entry["file"]] = f"errors: {texts}"
+        elif _shape(report.kubernetes_text) != _shape(want["error"] or ""):
+            wrong[entry["file"]] = report.kubernetes_text
+        # As the config of a node; given as a file, a document with a config inside is linted for that one.
+        elif (_run("--severity", "error", KEYFERRY_CONFIG=path).returncode == 0) != want["accepted"]:
+            wrong[entry["file"]] = "exit status"
+    assert wrong == {}
+
+
+def _shape(text: str) -> str:
+    """A text without the file's name, the name of Go's scheme, and the details of its JSON parser."""
+    stage, colon, rest = text.partition('": ')
+    if stage.startswith("error decoding config"):
+        text = "error decoding config" + colon + rest
+    return text.partition(" in scheme ")[0].partition("json parse error: ")[0]
+
+
+def test_several_folders_of_records_are_counted_as_such(tmp_path: Path) -> None:
+    folders = []
+    for name in ("one", "two"):
+        plant(tmp_path / name)
+        folders.append(str(tmp_path / name / "image_manager"))
+    done = run_in_process("lint", *folders)
+    assert "no problems found in 2 folders of pull records" in done.stdout + done.stderr
+    alone = run_in_process("lint", folders[0])
+    assert "no problems found in 1 folder of pull records" in alone.stdout + alone.stderr
+
+
+FIXABLE = GOOD.replace("reg.example", "reg.example/*  # all of it")
+
+
+def test_the_text_has_the_line_with_a_mark_below_the_place(tmp_path: Path) -> None:
+    path = write(tmp_path, FIXABLE)
+    done = _run(path)
+    head, *frame = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert head.startswith(f"{path}:8:5: warning KF151: providers[0].matchImages[0]: 'reg.example/*': ")
+    assert frame == ["  |", "8 |   - reg.example/*  # all of it", "  |     ^^^^^^^^^^^^^"]
+    assert done.stderr == "keyferry: 1 warning in 1 file (Kubernetes 1.36); 1 can be fixed with --fix\n"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_a_terminal_is_never_too_narrow(tmp_path: Path, columns: int) -> None:
+    """In a real pseudo-terminal nothing is wider than the screen but words that cannot be broken."""
+    write(tmp_path, FIXABLE.replace("all of it", "x" * 200), "c.yaml")
+    lines = keyferry_on_terminal("lint", "c.yaml", columns=columns, cwd=tmp_path).screen.splitlines()
+    assert lines[0].startswith("c.yaml:8:5: warning KF151:")
+    assert all(len(line) <= columns for line in lines if not line.startswith("keyferry:"))
+    mark = next(line for line in lines if "^" in line)
+    source = lines[lines.index(mark) - 1]
+    assert source[mark.index("^") :].startswith("reg.example/*")
+
+
+def test_a_diff_shows_what_a_fix_would_write(tmp_path: Path) -> None:
+    path = write(tmp_path, FIXABLE)
+    done = _run(path, "-o", "diff")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-2:] == [
+        "-  - reg.example/*  # all of it",
+        "+  - reg.example  # all of it",
+    ]
+    assert Path(path).read_text() == FIXABLE
+    done = _run(path, "--fix")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith(f"keyferry: corrected {path}\n")
+    assert Path(path).read_text() == FIXABLE.replace("/*", "")
+    assert _run(path, "--fix").returncode == 0
+
+
+def test_a_fix_can_show_what_it_writes(tmp_path: Path) -> None:
+    path = write(tmp_path, FIXABLE)
+    shown = _run(path, "-o", "diff").stdout
+    done = _run(path, "--fix", "-o", "diff")
+    assert (done.returncode, done.stdout) == (0, shown)
+    assert done.stderr.startswith(f"keyferry: corrected {path}\n")
+    assert Path(path).read_text() == FIXABLE.replace("/*", "")
+    again = _run(path, "--fix", "-o", "diff")
+    assert (again.returncode, again.stdout) == (0, "")
+
+
+def test_every_file_of_a_directory_is_corrected(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir(mode=0o755)
+    for name in ("a", "b"):
+        write(
+            tmp_path / "d",
+            FIXABLE.replace("name: plugin", f"name: {name}").replace("reg", name),
+            f"{name}.yaml",
+        )
+    assert _run(str(tmp_path / "d"), "--fix").returncode == 0
+    assert "a.example  # all" in (tmp_path / "d" / "a.yaml").read_text()
+    assert "b.example  # all" in (tmp_path / "d" / "b.yaml").read_text()
+
+
+def test_only_what_is_shown_is_corrected(tmp_path: Path) -> None:
+    path = write(tmp_path, FIXABLE)
+    assert _run(path, "--fix", "--severity", "error").returncode == 0
+    assert Path(path).read_text() == FIXABLE
+
+
+def test_standard_input_is_a_dash() -> None:
+    done = _run_with_input(FIXABLE, "-", "-o", "github")
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "::warning file=/dev/stdin,line=8,col=5,title=KF151%3A a pattern has a wildcard"
+    )
+    fixing = _run_with_input(FIXABLE, "-", "--fix")
+    assert fixing.returncode == 2
+    assert "--fix cannot correct standard input" in fixing.stderr
+    piped = _run_with_input(KUBECONFIG, "/dev/stdin")
+    assert (piped.returncode, piped.stdout) == (0, "")
+    assert "1 kubeconfig" in piped.stderr
+
+
+def test_junit_has_a_case_for_each_finding_and_each_clean_file(tmp_path: Path) -> None:
+    wrong, good = write(tmp_path, WRONG), write(tmp_path, GOOD, "good.yaml")
+    done = _run(wrong, good, "-o", "junit")
+    suite = ET.fromstring(done.stdout)[0]
+    assert done.returncode == 1
+    assert [(case.get("classname"), case.get("name")) for case in suite] == [
+        (wrong, "KF126 providers[0].defaultCacheDuration"),
+        (wrong, "KF151 providers[0].matchImages[0]"),
+        (good, "no problems"),
+    ]
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "2")
+
+
+def test_json_counts_what_is_suppressed_and_what_can_be_fixed(tmp_path: Path) -> None:
+    text = FIXABLE.replace("name: plugin", "name: -p # keyferry: ignore KF171: it is called so")
+    done = _run(write(tmp_path, text), "-o", "json")
+    (target,) = json.loads(done.stdout)["targets"]
+    assert (done.returncode, target["suppressed"], target["fixable"]) == (1, 1, 1)
+
+
+def test_several_versions_are_named(tmp_path: Path) -> None:
+    tokens = (
+        "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true, cacheType: Token}\n"
+    )
+    path = write(tmp_path, GOOD + tokens)
+    done = _run(path, "--kubernetes", "1.32,v1.34.1", "-o", "table")
+    assert done.returncode == 1
+    assert done.stdout.rstrip().endswith("(Kubernetes 1.32)")
+    assert done.stderr == "keyferry: 1 error in 1 file (Kubernetes 1.32, 1.34)\n"
+    finding = json.loads(_run(path, "--kubernetes", "1.32,1.34", "-o", "json").stdout)["findings"][0]
+    assert finding["versions"] == ["1.32"]
+
+
+def test_a_version_newer_than_known_is_a_warning(tmp_path: Path) -> None:
+    done = _run(write(tmp_path, GOOD), "--kubernetes", "1.99")
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [
+        "keyferry: warning: Kubernetes 1.99 is newer than this version of keyferry knows; the newest rules are used",
+        "keyferry: no problems found in 1 provider (Kubernetes 1.99)",
+    ]
+
+
+def test_findings_of_this_machine_can_be_switched_off(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    nowhere = str(tmp_path / "nowhere")
+    assert _run(path, "--bin-dir", nowhere).returncode == 1
+    done = _run(path, "--bin-dir", nowhere, "--elsewhere")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_example_of_the_page_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "node.md").read_text(encoding="utf-8")
+    blocks = dict(reversed(re.findall(r"```(yaml|text|diff)\n(.*?)```", page, re.DOTALL)))
+    write(tmp_path, blocks["yaml"], "providers.yaml")
+    monkeypatch.chdir(tmp_path)
+    assert _run("providers.yaml").stdout == blocks["text"]
+    assert _run("providers.yaml", "-o", "diff").stdout == blocks["diff"]
+
+
+def test_the_page_lists_what_can_be_corrected() -> None:
+    page = (ROOT / "docs" / "node.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (KF[^|]*) \|", page, re.MULTILINE)
+    assert {code for row in rows for code in row.split(", ")} == set(FIXABLE_CODES)
+
+
+def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    """Also from a pipe, which is not read to its end."""
+    path = tmp_path / "long.yaml"
+    with path.open("wb") as stream:
+        stream.truncate((16 << 20) + 1)
+    done = _run(str(path))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"keyferry: {path} is not linted: it has more than 16 MiB\n"
+    command = [sys.executable, "-m", "keyferry", "lint", "-"]
+    refused = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=False)
+    assert (refused.returncode, b"more than 16 MiB" in refused.stderr) == (3, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="makes a pipe with a name")
+def test_a_pipe_that_is_waited_for_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.yaml"
+    os.mkfifo(path, 0o600)
+    command = [sys.executable, "-m", "keyferry", "lint", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == f"keyferry: reading {path}, a pipe, until its writer closes it\n"
+        path.write_text(GOOD)
+        assert "no problems found" in running.stderr.read()
+    assert running.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["correct horse battery staple\n", "'correct horse'\n", "correct\n  horse\n", "4711\n"]
+)
+def test_a_file_that_is_one_plain_value_is_not_shown(tmp_path: Path, text: str) -> None:
+    """It may be a password."""
+    (tmp_path / "password").write_text(text)
+    for output in ("text", "table", "json", "github", "diff"):
+        done = _run("password", "-o", output, cwd=tmp_path)
+        assert done.returncode == 1
+        assert not re.search("correct|horse|battery|4711", done.stdout + done.stderr)
+
+
+RECORDED = ROOT / "tests" / "conformance" / "vectors" / "kubeconfig.json"
+Json = dict[str, Any]
+
+
+def test_good_files_give_no_output_and_status_0(tmp_path: Path) -> None:
+    done = _run(write_kube(tmp_path, KUBECONFIG), write_kube(tmp_path, KUBERC, "kuberc"))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "keyferry: no problems found in 1 kubeconfig, 1 kuberc\n"
+
+
+def test_a_finding_of_a_kubeconfig_has_its_place(tmp_path: Path) -> None:
+    write_kube(tmp_path, WRONG_KUBECONFIG)
+    done = _run("config", "-o", "table", cwd=tmp_path)
+    assert done.returncode == 1
+    first, second = done.stdout.splitlines()
+    assert first.startswith("config:7:5   warning  KF250  clusters[0].cluster.Server: unknown field: ")
+    assert first.endswith("did you mean 'server'?")
+    assert second.startswith("config:20:7  error    KF225  users[0].user.exec.interactiveMode: ")
+    assert done.stderr == "keyferry: 1 error, 1 warning in 1 file\n"
+
+
+def test_json_says_what_a_file_is(tmp_path: Path) -> None:
+    path = write_kube(tmp_path, WRONG_KUBECONFIG)
+    report = json.loads(_run(path, "-o", "json").stdout)
+    (target,) = report["targets"]
+    assert target["kubernetesText"].startswith("invalid configuration: invalid interactiveMode for u")
+    assert {name: target[name] for name in ("path", "kind", "files", "accepted")} == {
+        "path": path,
+        "kind": "kubeconfig",
+        "files": [path],
+        "accepted": False,
+    }
+    assert "providers" not in target
+    warning, error = report["findings"]
+    assert set(error) == {"code", "severity", "file", "line", "column", "path", "message", "kubernetesText"}
+    assert set(warning) == set(error) - {"kubernetesText"}
+
+
+def test_files_of_all_kinds_at_once(tmp_path: Path) -> None:
+    done = _run(
+        write_kube(tmp_path, KUBECONFIG),
+        write_kube(tmp_path, "kind: CredentialProviderConfig\n", "providers"),
+        "nope",
+    )
+    assert done.returncode == 3
+    assert "KF104" in done.stdout
+    assert "KF101" in done.stdout
+
+
+# Kubernetes' own verdicts
+
+NO_CONTEXT = (
+    "invalid configuration: no configuration has been provided, "
+    "try setting KUBERNETES_MASTER environment variable"
+)
+
+
+def _refusals(verdict: Json) -> list[str]:
+    """What Kubernetes holds against a file: on loading, on validation, or when the current context is used.
+
+    That there is no context is no refusal of the file: it may be one of several.
+    """
+    found = [verdict["load_error"], *(verdict["validation_errors"] or ())]
+    found += [verdict["client_config_error"], verdict["transport_error"]]
+    return [text for text in found if text and not text.endswith(NO_CONTEXT)]
+
+
+def _public() -> list[dict[str, Any]]:
+    return verdicts("kubeconfig")
+
+
+@pytest.mark.skipif(not _public(), reason=BEYOND_CI["public-configs"])
+def test_public_kubeconfigs_get_the_verdict_of_kubernetes() -> None:
+    wrong = {}
+    for entry in _public():
+        verdict, path = entry["verdict"], PUBLIC / entry["file"]
+        report = lint_any(str(path))
+        texts = [finding.kubernetes_text for finding in report.findings if finding.severity == "error"]
+        if report.accepted != (not _refusals(verdict)):
+            wrong[entry["file"]] = f"accepted: {report.accepted}"
+        elif verdict["validation_errors"] is not None and sorted(texts) != sorted(
+            verdict["validation_errors"]
+        ):
+            wrong[entry["file"]] = f"errors: {texts}"
+        elif not report.accepted and _shape_of_kubeconfig(report.kubernetes_text) != _shape_of_kubeconfig(
+            verdict["client_config_error"]
+        ):
+            wrong[entry["file"]] = report.kubernetes_text
+        elif (_run(str(path), "--severity", "error").returncode == 0) != (not _refusals(verdict)):
+            wrong[entry["file"]] = "exit status"
+    assert wrong == {}
+
+
+def _shape_of_kubeconfig(text: str) -> str:
+    """A text without the file's name, and without where in a value its decoder stopped."""
+    stage, colon, rest = text.partition('": ')
+    if stage.startswith("error loading config file"):
+        text = "error loading config file" + colon + rest
+    return text.partition(" at input byte")[0]
+
+
+def _recorded() -> list[Json]:
+    cases = json.loads(RECORDED.read_text("utf-8"))["cases"]
+    return [
+        case
+        for case in cases
+        if case["input"]["op"] == "load"
+        and set(case["input"].get("files") or ()) == {"config"}
+        and case["input"].get("kubeconfig") == "$DIR/config"
+        and not {"overrides", "explicit"} & set(case["input"])
+    ]
+
+
+def test_recorded_kubeconfigs_get_the_verdict_of_kubernetes(tmp_path: Path) -> None:
+    """Every recorded file that stands alone, by the answer of client-go's own loader, validation and transport."""
+    cases = _recorded()
+    assert cases
+    wrong = {}
+    for case in cases:
+        text, want = case["input"]["files"]["config"], case["want"]
+        data = text.replace("$DIR", str(tmp_path)).encode() if isinstance(text, str) else None
+        if data is None:
+            continue
+        (tmp_path / "config").write_bytes(data)
+        client = want.get("client_config") or {}
+        verdict = {
+            "load_error": want["load_error"],
+            "validation_errors": want.get("validate_errors_sorted"),
+            "client_config_error": client.get("error"),
+            "transport_error": client.get("transport_error"),
+        }
+        refused = _refusals(verdict)
+        report = lint_any(str(tmp_path / "config"))
+        if report.accepted == bool(refused):
+            wrong[case["name"]] = [refused, [finding.code for finding in report.findings]]
+    assert wrong == {}
+
+
+FEDERATION = """\
+apiVersion: keyferry.dev/v1alpha1
+kind: FederationConfig
+rules:
+- registries: [zot.example.com]
+  subject: {{audience: {audience}, issuer: '{issuer}'}}
+  preset: passthrough
+  params: {{username: hunter2-hunter2}}
+"""
+PROVIDERS = """\
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: keyferry-federate
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  matchImages: [zot.example.com]
+  defaultCacheDuration: 0s
+  args: [--config=/etc/keyferry/federation.json]
+  tokenAttributes:
+    serviceAccountTokenAudience: {audience}
+    cacheType: {cache_type}
+    requireServiceAccount: true
+"""
+
+
+def write_federation(folder: Path, *, cache_type: str = "Token", issuer: str = ISSUER) -> None:
+    """Write both files."""
+    for name, text in (
+        ("federation.yaml", FEDERATION.format(audience=AUDIENCE, issuer=issuer)),
+        ("providers.yaml", PROVIDERS.format(audience=AUDIENCE, cache_type=cache_type)),
+    ):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o644)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Two files that fit each other."""
+    write_federation(tmp_path)
+    return tmp_path
+
+
+def test_two_files_that_fit(files: Path) -> None:
+    """No finding; the summary names both kinds."""
+    done = run_in_process("lint", "providers.yaml", "federation.yaml", cwd=files)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no problems found in 1 provider, 1 federation config" in done.stderr
+
+
+def test_the_file_of_the_arguments_is_elsewhere(files: Path) -> None:
+    """It is not on this machine; for another machine that is no finding."""
+    done = run_in_process("lint", "providers.yaml", "-o", "table", cwd=files)
+    assert "KF678" in done.stdout
+    assert run_in_process("lint", "providers.yaml", "--elsewhere", cwd=files).returncode == 0
+
+
+def test_what_both_show_is_in_the_provider_config(files: Path) -> None:
+    """At its line, in any order of the files."""
+    write_federation(files, cache_type="ServiceAccount")
+    done = run_in_process("lint", "federation.yaml", "providers.yaml", cwd=files)
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "providers.yaml:11:5: warning KF670: providers[0].tokenAttributes.cacheType: "
+    )
+    assert "\n11 |     cacheType: ServiceAccount\n" in done.stdout
+
+
+def test_the_page_shows_what_both_show(files: Path) -> None:
+    write_federation(files, cache_type="ServiceAccount")
+    (block,) = blocks("docs/plugins/federation.md", "console")
+    Machine(files).show(block)
+
+
+def test_what_has_one_right_answer_is_corrected(files: Path) -> None:
+    """The provider config is, because the other file says what it must be."""
+    write_federation(files, cache_type="ServiceAccount")
+    path = files / "providers.yaml"
+    path.write_text(path.read_text().replace("defaultCacheDuration: 0s", "defaultCacheDuration: 10m"))
+    done = run_in_process("lint", "federation.yaml", "providers.yaml", "--fix", cwd=files)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "cacheType: Token\n" in path.read_text()
+    assert "defaultCacheDuration: 0s\n" in path.read_text()
+
+
+def test_a_frame_has_no_parameter(files: Path) -> None:
+    """Issuers are shown, and what a parameter holds is not."""
+    write_federation(files, issuer="http://kubernetes.example.com")
+    text = (files / "federation.yaml").read_text() + "  unknown: hunter2-hunter2\n"
+    (files / "federation.yaml").write_text(text)
+    done = run_in_process("lint", "federation.yaml", cwd=files)
+    assert "KF651" in done.stdout
+    assert "KF603" in done.stdout
+    assert "issuer: 'http://kubernetes.example.com'" in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_the_document_names_the_kind_of_the_file(files: Path) -> None:
+    """As it does for the other kinds."""
+    done = run_in_process("lint", "federation.yaml", "-o", "json", cwd=files)
+    assert json.loads(done.stdout)["targets"][0]["kind"] == "federation config"
+
+
+@pytest.mark.parametrize("name", ["providers.yaml", "federation.yaml"])
+def test_rbac_that_kubelets_need(files: Path, name: str) -> None:
+    """A ClusterRole and its binding, which kubectl can apply."""
+    done = run_in_process("lint", name, "--rbac", cwd=files)
+    assert done.returncode == 0
+    role, binding = yaml.safe_load_all(done.stdout)
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": [AUDIENCE], "verbs": ["request-serviceaccounts-token-audience"]}
+    ]
+    assert binding["subjects"][0]["name"] == "system:nodes"
+
+
+def test_no_rbac_without_tokens(files: Path) -> None:
+    """A provider without tokenAttributes needs none."""
+    text = (files / "providers.yaml").read_text().partition("  tokenAttributes")[0]
+    (files / "providers.yaml").write_text(text)
+    done = run_in_process("lint", "providers.yaml", "--rbac", cwd=files)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no provider of the files receives service account tokens" in done.stderr
+
+
+def test_a_recipe_that_lets_an_annotation_say_what_a_token_is_for(files: Path) -> None:
+    """An error, with its place."""
+    rule = """\
+  params: {who: {annotation: x/y, pattern: '[a-z]+'}}
+  calls:
+  - url: https://sts.example.com/token
+    bearer: ${subject}
+    fields: {requested_scopes: '${who}', project_id: '${who}'}
+    out: {token: /t}
+  credentials: {username: u, password: '${token}'}
+  fromAnnotations: [requested_scopes]
+"""
+    path = files / "federation.yaml"
+    path.write_text(path.read_text().partition("  preset:")[0] + rule)
+    done = run_in_process("lint", "federation.yaml", cwd=files)
+    assert done.returncode == 1
+    assert (
+        "federation.yaml:13:21: error KF612: rules[0].fromAnnotations[0]: no annotation may fill"
+        in done.stdout
+    )
+    assert "rules[0].calls[0].fields.project_id: the value 'who' is an annotation" in done.stdout

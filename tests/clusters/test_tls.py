@@ -1,0 +1,295 @@
+"""TLS towards a cluster: keys stay in memory, and each connection has the certificate of the moment."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import ssl
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+import keyferry
+from keyferry.clusters.tls import ClusterContext, Pair, _load_from_memory, _load_from_pipes, load_pair
+from keyferry.errors import ClusterAuthError
+from support.certificates import AFTER, key_pem, make_certificate, make_key
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="memfd is Linux'")
+
+
+def pair(kind: str = "ec", name: str = "user") -> Pair:
+    key = make_key(kind)
+    return make_certificate(key, [(NameOID.COMMON_NAME, name)]), key_pem(key)
+
+
+def server_pair(host: str) -> Pair:
+    key = make_key()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+    before = datetime(2025, 1, 1, tzinfo=UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, before, AFTER)
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode(), key_pem(key)
+
+
+def server(own: Pair, *clients: Pair, **settings: object) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_pair(context, *own)
+    if clients:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(cadata="".join(certificate for certificate, _ in clients))
+    for name, value in settings.items():
+        setattr(context, name, value)
+    return context
+
+
+def shake(
+    client: ssl.SSLContext, server_context: ssl.SSLContext, host: str = "k.example"
+) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """A handshake in memory: the client's end and the server's."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client.wrap_bio(to_client, to_server, server_hostname=host)
+    theirs = server_context.wrap_bio(to_server, to_client, server_side=True)
+    waiting = {ours, theirs}
+    for _ in range(20):
+        for end in tuple(waiting):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            waiting.discard(end)
+        if not waiting:
+            return ours, theirs
+    raise AssertionError("the handshake does not end")
+
+
+def cluster(trusted: Pair | None = None, **settings: object) -> ClusterContext:
+    given: dict[str, object] = {
+        "ca": trusted[0].encode() if trusted else b"",
+        "insecure": False,
+        "server_name": "",
+        "pair": lambda: (0, None),
+    }
+    return ClusterContext.make(**(given | settings))  # type: ignore[arg-type] # by name
+
+
+def shown_certificate(end: ssl.SSLObject) -> str:
+    der = end.getpeercert(binary_form=True)
+    return ssl.DER_cert_to_PEM_cert(der) if der else ""
+
+
+def as_pem(certificate: str) -> str:
+    return ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(certificate))
+
+
+# Who is believed
+
+
+def test_what_a_client_library_sets_is_taken_over() -> None:
+    """ALPN, and checks that are turned off or on again between two connections."""
+    own = server_pair("other.example")
+    serving = server(own)
+    serving.set_alpn_protocols(["h2", "http/1.1"])
+    client = cluster(own)
+    client.set_alpn_protocols(["http/1.1"])
+    client.check_hostname = False
+    assert shake(client, serving)[0].selected_alpn_protocol() == "http/1.1"
+    client.set_alpn_protocols(["h2"])
+    assert shake(client, serving)[0].selected_alpn_protocol() == "h2"
+    client.check_hostname = True
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake(client, serving)
+    client.check_hostname = False
+    client.verify_mode = ssl.CERT_NONE
+    shake(client, server(server_pair("x")))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_old_versions_of_tls_are_not_spoken() -> None:
+    own = server_pair("k.example")
+    old = server(own, minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1)
+    with pytest.raises(ssl.SSLError):
+        shake(cluster(own), old)
+
+
+@pytest.mark.parametrize("ca", [b"x", b"\xff", "ä".encode()])
+def test_an_authority_that_is_none_is_an_error(ca: bytes) -> None:
+    with pytest.raises(
+        ClusterAuthError, match="certificate-authority contains no valid PEM certificate"
+    ) as caught:
+        ClusterContext.make(ca=ca, insecure=False, server_name="", pair=lambda: (0, None))
+    assert caught.value.kubernetes_text == "unable to load root certificates"
+
+
+# Who we are
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa", "ed25519"])
+def test_the_server_sees_the_client_certificate(kind: str) -> None:
+    own, client = server_pair("k.example"), pair(kind)
+    context = cluster(own, pair=lambda: (0, client))
+    _, theirs = shake(context, server(own, client))
+    assert shown_certificate(theirs) == as_pem(client[0])
+
+
+def test_a_new_number_is_a_new_certificate_for_connections_to_come() -> None:
+    own, first, second = server_pair("k.example"), pair(name="first"), pair(name="second")
+    serving = server(own, first, second)
+    now: list[tuple[int, Pair | None]] = [(0, first)]
+    context = cluster(own, pair=lambda: now[0])
+    one, seen = shake(context, serving)
+    assert shown_certificate(seen) == as_pem(first[0])
+    now[0] = (0, second)
+    again, seen = shake(context, serving)
+    assert again.context is one.context
+    assert shown_certificate(seen) == as_pem(first[0])
+    now[0] = (1, second)
+    other, seen = shake(context, serving)
+    assert other.context is not one.context
+    assert shown_certificate(seen) == as_pem(second[0])
+    now[0] = (2, None)
+    assert shown_certificate(shake(context, serving)[1]) == ""
+
+
+# Where the key is meanwhile
+
+
+class Watched(ssl.SSLContext):
+    """A context that looks at the file it is given before it loads it."""
+
+    look: Callable[[str], None]
+
+    def load_cert_chain(self, certfile: str, *, password: Callable[[], str]) -> None:  # type: ignore[override] # as it is called
+        """Look, then load."""
+        self.look(certfile)
+        super().load_cert_chain(certfile, password=password)
+
+
+@linux
+def test_the_key_is_in_a_sealed_nameless_file_that_is_closed_at_once() -> None:
+    seen: list[tuple[int, os.stat_result]] = []
+
+    def look(path: str) -> None:
+        fd = int(path.rpartition("/")[2])
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+        for seal in (fcntl.F_SEAL_WRITE, fcntl.F_SEAL_GROW, fcntl.F_SEAL_SHRINK, fcntl.F_SEAL_SEAL):
+            assert seals & seal
+        assert os.readlink(path).startswith("/memfd:")
+        assert fcntl.fcntl(fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
+        with pytest.raises(PermissionError):
+            os.write(fd, b"x")
+        seen.append((fd, os.fstat(fd)))
+
+    context = Watched(ssl.PROTOCOL_TLS_CLIENT)
+    context.look = look
+    before = set(os.listdir("/proc/self/fd"))
+    load_pair(context, *pair())
+    ((fd, status),) = seen
+    assert stat.S_ISREG(status.st_mode)
+    assert status.st_nlink == 0
+    assert set(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+@linux
+def test_the_file_is_closed_though_the_pair_is_refused() -> None:
+    (certificate, _), (_, key) = pair(), pair()
+    before = os.listdir("/proc/self/fd")
+    for cert, private in ((certificate, key), (certificate, "no key"), ("", ""), (key, certificate)):
+        with pytest.raises(ClusterAuthError, match="cannot be used") as caught:
+            load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), cert, private)
+        assert caught.value.__context__ is None
+        assert "PRIVATE" not in f"{caught.value} {caught.value.args}"
+    assert os.listdir("/proc/self/fd") == before
+
+
+@linux
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_elsewhere_pipes_serve_as_well(kind: str) -> None:
+    """Large pairs too: they are written while they are read."""
+    certificate, key = pair(kind)
+    own = server_pair("k.example")
+    chain = certificate + "# padding\n" * 20_000
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    before = len(os.listdir("/proc/self/fd"))
+    _load_from_pipes(context, chain.encode(), key.encode())
+    assert len(os.listdir("/proc/self/fd")) <= before
+    _, theirs = shake(context, server(own, (certificate, key)))
+    assert shown_certificate(theirs) == as_pem(certificate)
+
+
+@linux
+@pytest.mark.parametrize("load", [_load_from_memory, _load_from_pipes])
+@pytest.mark.parametrize("form", ["pkcs8", "traditional"])
+def test_an_encrypted_key_is_refused_whichever_way_it_is_read(
+    load: Callable[[ssl.SSLContext, bytes, bytes], None], form: str
+) -> None:
+    key = make_key()
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ClusterAuthError, match="is encrypted, expected PEM without a passphrase"):
+        load(
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            make_certificate(key).encode(),
+            key_pem(key, form, "pass").encode(),
+        )
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_an_authority_beside_what_cannot_be_read_is_trusted_as_in_go() -> None:
+    """Text in any encoding, other blocks, a block with headers, one that holds no certificate."""
+    own = server_pair("k.example")
+    with_header = own[0].replace("-----\n", "-----\nSubject: x\n\n", 1)
+    broken = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
+    ca = b"\xff caf\xc3\xa9\n" + (with_header + broken + key_pem(make_key()) + own[0]).encode()
+    shake(cluster(ca=ca), server(own))
+    with pytest.raises(ClusterAuthError, match="certificate-authority contains no valid PEM certificate"):
+        cluster(ca=(with_header + broken).encode())
+
+
+AUDIT = """
+import os, sys
+sys.path[:0] = {paths!r}
+import ssl
+from keyferry.clusters.tls import ClusterContext
+certificate, key = sys.stdin.read().split("\\0")
+opened = []
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+def watch(event, args):
+    if event == "open" and isinstance(args[2], int) and args[2] & WRITES:
+        opened.append(args[0])
+    if event in ("os.rename", "os.link", "os.symlink", "os.mkdir", "tempfile.mkstemp"):
+        opened.append(event)
+sys.addaudithook(watch)
+context = ClusterContext.make(ca=b"", insecure=True, server_name="", pair=lambda: (0, (certificate, key)))
+context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="x")
+print(opened)
+"""
+
+
+@linux
+def test_nothing_is_written_to_any_disk(tmp_path: Path) -> None:
+    """Not for a moment either: no file is opened for writing anywhere."""
+    source = os.path.dirname(os.path.dirname(keyferry.__file__))
+    done = subprocess.run(
+        [sys.executable, "-I", "-B", "-c", AUDIT.format(paths=[source])],
+        input="\0".join(pair()),
+        env={"HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,570 @@
+"""``keyferry explain -A``: the pods of a cluster that wait for an image, by cause."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import keyferry
+from support.bobs_cluster import BobsCluster, bobs_cluster
+from support.commands import run_in_process
+from support.kube import TOKEN, Kube
+from support.kube_commands import Done
+from support.kubernetes_api import KubernetesApi, account, pod
+from support.plugins import PATIENCE_SECONDS
+from support.pod_world import pod_status
+from support.pull_reports import aged, failed, no_such_host, not_found, running, unauthorized
+from support.schemas import check_document
+from support.terminal import Terminal
+from support.waiting_world import (
+    ECR,
+    REGISTRY,
+    RUNNING,
+    WAITING,
+    WaitingWorld,
+    app,
+    make_waiting_world,
+)
+
+# The entries of the world: how many pods, what is said, what it is about, and what to do.
+CAUSES = [
+    (
+        30,
+        "secret 'regcred', which the pod lists, does not exist in 'cart'",
+        "in 3 namespaces: cart, checkout, shop",
+        "create it",
+    ),
+    (
+        25,
+        r"refuses user 'alice' of pull secret billing/billing-login \(401",
+        "for 2 h",
+        "correct the password",
+    ),
+    (22, "no such image or tag", f"15 images of {REGISTRY}", "check the name and the tag"),
+    (21, r"docker\.io limits the number of pulls.*429", r"docker\.io/library/redis:7", "wait"),
+    (
+        18,
+        r"'AWS' of pull secret orders/ecr-token \(authorization token has expired\)",
+        ECR,
+        "renew the password of 'AWS' with 'aws ecr get-login-password', since ECR's tokens end after 12 hours",
+    ),
+    (17, f"the node cannot resolve {REGISTRY}", "all on node node-7", "check the name"),
+    (
+        16,
+        "cannot reach registry.internal:5000: connection refused",
+        "report:v2",
+        "check the name and the port",
+    ),
+    (
+        12,
+        "does not let user 'ci-bot' of pull secret ci/ci-login",
+        "private:v3",
+        "check the name of the image",
+    ),
+    (12, "whether the kubelet has a credential cannot be told", "orders:2024-11", "add --config FILE"),
+    (
+        11,
+        r"does not trust the certificate of harbor\.corp\.example",
+        "web:v4",
+        "let the node trust the authority",
+    ),
+    (7, "pull secret legacy/typo, .* is not base64", "app:v1", "write secret 'typo' again"),
+    (6, r"the pod forbids to pull it \(imagePullPolicy: Never\)", "localhost/agent:dev", "ask the container"),
+    (3, "InvalidImageName: .* must be lower case", "Team/App:v1", "correct the name in the pod"),
+]
+
+Explain = Callable[..., Done]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[BobsCluster]:
+    """A cluster in which bob may read everything."""
+    with bobs_cluster(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def api(cluster: BobsCluster) -> KubernetesApi:
+    """The server."""
+    return cluster.api
+
+
+@pytest.fixture
+def kube(cluster: BobsCluster) -> Kube:
+    """The kubeconfig of bob."""
+    return cluster.kube
+
+
+@pytest.fixture
+def explain(cluster: BobsCluster) -> Explain:
+    """The command as bob runs it."""
+    return partial(cluster.run, "explain")
+
+
+def document(done: Done) -> dict[str, Any]:
+    """Return the output as a document, checked against its schema."""
+    found = json.loads(done.stdout)
+    check_document(found)
+    assert isinstance(found, dict)
+    return found
+
+
+def blocks(done: Done) -> list[str]:
+    """Return the blocks of the text, each as one line."""
+    return [" ".join(block.split()) for block in done.stdout.strip().split("\n\n")]
+
+
+def shop(api: KubernetesApi) -> WaitingWorld:
+    """Return a world without pods that runs nothing."""
+    return WaitingWorld(api)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_two_hundred_pods_are_thirteen_lines_of_thought(
+    api: KubernetesApi, explain: Explain, columns: int
+) -> None:
+    """The verdict first, then the most frequent cause; each with its image, how long, an example and what to do."""
+    make_waiting_world(api)
+    done = explain("-A", columns=columns)
+    assert done.returncode == 1, done.stderr
+    verdict, *causes, more = blocks(done)
+    assert verdict == f"✗ {WAITING} of {WAITING + RUNNING:,} pods wait for an image, by 13 causes"
+    assert more == "-o wide shows every cure with its commands, and the pods"
+    for block, (number, said, about, cure) in zip(causes, CAUSES, strict=True):
+        mark = "?" if "cannot be told" in said else "✗"
+        assert block.startswith(f"{mark} {number} pods: "), block
+        assert re.search(said, block), (said, block)
+        assert re.search(about, block), (about, block)
+        assert (f"→ {cure}" in block) is bool(cure), (cure, block)
+        assert re.search(r"keyferry explain pod/web-\d+ -n [a-z]+( --on-node| --cri auto)?$", block), block
+    for line in done.stdout.splitlines():
+        assert len(line) <= columns or "keyferry explain" in line, line
+
+
+def test_the_example_is_explained_by_its_command(api: KubernetesApi, explain: Explain) -> None:
+    """With the options of the question, so that it can be pasted; and it says the same."""
+    make_waiting_world(api)
+    (cause,) = document(explain("-n", "billing", "--context", "test", "-o", "json"))["causes"]
+    program, command, *words = cause["example"]["command"].split()
+    assert (program, command, *words[-2:]) == ("keyferry", "explain", "--context", "test")
+    alone = explain(*words, "-o", "json")
+    assert alone.returncode == 5
+    explanation = json.loads(alone.stdout)["pods"][0]["images"][0]["explanation"]
+    assert (explanation["cause"], explanation["cure"]) == (cause["cause"], cause["cure"])
+
+
+def test_programs_get_all_of_it(api: KubernetesApi, explain: Explain, kube: Kube) -> None:
+    """As JSON, as YAML, and from Python."""
+    make_waiting_world(api)
+    found = document(explain("-A", "-o", "json"))
+    assert (found["pods"], found["waiting"]) == (WAITING + RUNNING, WAITING)
+    assert [each["pods"] for each in found["causes"]] == [number for number, *_ in CAUSES]
+    first = found["causes"][0]
+    assert first["namespaces"] == ["cart", "checkout", "shop"]
+    assert first["nodes"] == [f"node-{at}" for at in range(1, 7)]
+    assert first["images"] == [app()]
+    assert (first["sure"], first["case"], len(first["examples"])) == (True, "no-credential", 20)
+    assert first["said"].startswith("ImagePullBackOff: Back-off pulling image")
+    as_yaml = yaml.safe_load(explain("-A", "-o", "yaml").stdout)
+    assert [each["id"] for each in as_yaml["causes"]] == [each["id"] for each in found["causes"]]
+    cluster = keyferry.ClusterOptions(kubeconfig=str(kube.path))
+    result = keyferry.explain_cluster(keyferry.Request(all_namespaces=True, cluster=cluster))
+    assert [each.id for each in result.causes] == [each["id"] for each in found["causes"]]
+    assert result.verdict is keyferry.PullVerdict.NO
+
+
+def test_the_wide_form_has_all_cures_and_names(api: KubernetesApi, explain: Explain) -> None:
+    """Everything that can be pasted, the kubelet's own words, namespaces, nodes and pods."""
+    make_waiting_world(api)
+    text = explain("-A", "-o", "wide").stdout
+    assert "kubectl create secret docker-registry regcred -n cart --docker-server=registry.example" in text
+    assert re.search(r"NAMESPACES\n  cart, checkout, shop\n", text)
+    assert re.search(r"PODS\n  cart/web-001, .*and 10 more\n", text, re.DOTALL)
+    assert "illegal base64 data at input byte 0" in text
+
+
+def test_what_pods_share_is_read_once(api: KubernetesApi, explain: Explain) -> None:
+    """Each secret and each account; and the events of the examples alone."""
+    make_waiting_world(api)
+    explain("-A")
+    paths = [seen.path for seen in api.seen]
+    for kind in ("secrets", "serviceaccounts"):
+        read = [path for path in paths if f"/{kind}/" in path]
+        assert len(read) == len(set(read)) > 5
+    assert len(paths) < WAITING / 2
+
+
+def test_without_the_right_to_read_secrets_the_kubelets_words_decide(
+    api: KubernetesApi, explain: Explain
+) -> None:
+    """What needs no secret is as sure as before; where a secret decides, it is not known."""
+    make_waiting_world(api)
+    before = document(explain("-A", "-o", "json"))
+    api.users[TOKEN].permitted = {("list", "pods", "*")}
+    done = explain("-A", "-o", "json")
+    assert done.returncode == 1
+    found = document(done)
+    assert (found["waiting"], sum(each["sure"] for each in found["causes"])) == (WAITING, 8)
+    for each in before["causes"]:
+        if re.search("resolve|reach|trust|limits|no such image or|Never|InvalidImageName", each["text"]):
+            assert each["id"] in [other["id"] for other in found["causes"]], each["text"]
+    unsure = [each for each in found["causes"] if not each["sure"]]
+    assert any("no permission to get secrets in billing" in each["text"] for each in unsure)
+
+
+def test_secrets_that_may_not_be_read_are_apart_by_their_names(api: KubernetesApi, explain: Explain) -> None:
+    """What is said of one secret is not said of the pods that list another; copies of one are one."""
+    world = shop(api)
+    for number, namespace, name in ((3, "cart", "regcred"), (1, "till", "regcred"), (2, "bill", "lg")):
+        world.add(number, namespace, failed(app(), unauthorized(app())), app(), secrets=(name,))
+    api.users[TOKEN].permitted = {("list", "pods", "*")}
+    first, second = document(explain("-A", "-o", "json"))["causes"]
+    assert (first["namespaces"], second["namespaces"]) == (["cart", "till"], ["bill"])
+    assert "'regcred'" in first["text"]
+    assert "'lg'" in second["text"]
+
+
+def test_the_names_of_one_pod_are_told_as_its_own(api: KubernetesApi, explain: Explain) -> None:
+    """Of pods in several namespaces, with several images and on several nodes; what all have is told of all."""
+    make_waiting_world(api)
+    text = " ".join(explain("-A", columns=1_000).stdout.split())
+    assert "does not exist in 'cart' (for example): the kubelet pulls without it" in text
+    assert "create it in 'cart' (for example); the kubelet's next attempt uses it" in text
+    assert f"{app('model:v5')} (for example)" in text
+    assert "the pod is on node 'node-4' (for example), and" in text
+    assert "pull secret billing/billing-login (401 Unauthorized)" in text
+    wide = " ".join(explain("-A", "-o", "wide", columns=1_000).stdout.split())
+    assert "does not exist in 'cart' (for example)" in wide
+    alone = " ".join(explain("-n", "cart", columns=1_000).stdout.split())
+    assert "(for example)" not in alone
+
+
+def test_what_stands_alone_says_nothing_of_lines_that_are_not_shown(
+    api: KubernetesApi, explain: Explain
+) -> None:
+    """Those are in the wide form; a cure whose line explains the pod with another option is that command."""
+    make_waiting_world(api)
+    text = " ".join(explain("-A", columns=1_000).stdout.split())
+    assert not re.search("write this|-saved|here with|and below|, there", text)
+    assert "the kubelet tries again within five minutes" in text
+    assert re.search(r"or ask the node itself keyferry explain pod/web-\d+ -n search --on-node", text)
+    wide = explain("-A", "-o", "wide", columns=1_000).stdout
+    assert "billing-login-saved.* keeps the secret as it is now" in wide
+
+
+def test_the_summary_is_the_same_at_every_read(api: KubernetesApi, explain: Explain) -> None:
+    """It has no ages, also where nothing is sure."""
+    make_waiting_world(api)
+    for cause in document(explain("-A", "-o", "json"))["causes"]:
+        assert not re.search(r"\bago\b", cause["summary"]), cause["summary"]
+
+
+def test_nothing_is_sure(api: KubernetesApi, explain: Explain) -> None:
+    """Exit 6: pods wait, and of no cause it is known that it is one."""
+    world = shop(api)
+    world.add(2, "shop", failed(app(), unauthorized(app())), app())
+    done = explain("-A")
+    assert done.returncode == 6, done.stdout
+    assert blocks(done)[0] == "? 2 of 2 pods wait for an image, by one cause"
+    assert blocks(done)[1].startswith("? 2 pods: ")
+
+
+def test_all_is_well(api: KubernetesApi, explain: Explain) -> None:
+    """Exit 0, also for a pod that has ended, is being deleted, or waits for something else."""
+    assert explain("-A").stdout == "✓ no pod runs or waits\n"
+    ended = failed(app(), unauthorized(app()))
+    for at, (phase, deleted) in enumerate([("Failed", ""), ("Pending", "2026-01-01T00:00:00Z")]):
+        made = aged(pod(f"old-{at}"))
+        made["status"] = {**pod_status(made, [ended]), "phase": phase}
+        if deleted:
+            made["metadata"] = {**made["metadata"], "deletionTimestamp": deleted}  # type: ignore[dict-item]
+        api.add(made)
+    made = aged(pod("new"))
+    made["status"] = pod_status(made, [])
+    api.add(made)
+    done = explain("-A")
+    assert (done.returncode, done.stdout) == (0, "✓ 2 pods: none waits for an image\n")
+
+
+def test_the_namespace_of_the_context_is_meant_unless_another_is_given(
+    api: KubernetesApi, explain: Explain
+) -> None:
+    """The words of kubectl: nothing, -n, -l, --field-selector, --node and -A."""
+    world = shop(api)
+    world.add(1, "default", failed(app(), no_such_host(app())), app(), node="node-1")
+    world.add(2, "shop", failed(app(), no_such_host(app())), app(), node="node-2")
+    made = api.objects["", "pods", "shop", "web-003"]
+    made["metadata"]["labels"] = {"app": "web"}  # type: ignore[index] # a map
+
+    def verdict(*words: str) -> str:
+        return blocks(explain(*words))[0]
+
+    assert verdict() == "✗ 1 of 1 pod in namespace default waits for an image, by one cause"
+    assert verdict("-n", "shop") == "✗ 2 of 2 pods in namespace shop wait for an image, by one cause"
+    assert verdict("-n", "shop", "-l", "app=web").startswith("✗ 1 of 1 pod in")
+    assert verdict("-A", "--field-selector", "metadata.name=web-002").startswith("✗ 1 of 1 pod waits")
+    assert verdict("-A", "--node", "node-2").startswith("✗ 2 of 2 pods on node node-2 wait")
+    assert verdict("-n", "empty") == "✓ no pod runs or waits in namespace empty"
+    assert verdict("-A", "-l", "app=none") == "✓ no pod that is selected runs or waits"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("-A", "pod/web"), "leave them out, or pod/web"),
+        (("-l", "app=web", "registry.example/app"), "leave them out, or registry.example/app"),
+        (("-A", "-f", "pod.yaml"), "leave them out, or -f FILE"),
+        (("-A", "-n", "shop"), "give one of them"),
+        (("--watch", "pod/web"), "--watch is for many pods"),
+        (("-A", "--service-account", "shop/web"), "for one pod"),
+        (("-A", "--here"), "name the node with --node NAME"),
+        (("-n", "shop", "--here"), "name the node with --node NAME"),
+    ],
+)
+def test_what_does_not_go_together_is_wrong_usage(
+    explain: Explain, words: tuple[str, ...], error: str
+) -> None:
+    """Before any server is asked."""
+    done = explain(*words)
+    assert done.returncode == 2
+    assert error in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--secret", "--docker-config", "--root", "--hosts-dir", "--config"])
+def test_a_file_that_cannot_be_read_is_no_cause(
+    api: KubernetesApi, explain: Explain, tmp_path: Path, option: str
+) -> None:
+    """It is a mistake in the question: exit 3, before any pod is listed."""
+    make_waiting_world(api)
+    done = explain("-A", option, str(tmp_path / "none"))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert str(tmp_path / "none") in done.stderr
+    assert not api.seen
+
+
+def test_an_object_that_cannot_be_read_leaves_it_open(api: KubernetesApi, explain: Explain) -> None:
+    """It says nothing about why the pod waits."""
+    world = shop(api)
+    world.add(1, "shop", failed(app(), unauthorized(app())), app(), secrets=("odd",))
+    world.add_secret("odd", "shop", "", data="none")
+    done = explain("-A", "-o", "json")
+    (cause,) = document(done)["causes"]
+    assert (done.returncode, cause["sure"], cause["case"]) == (6, False, "unknown")
+
+
+def test_this_machines_files_count_for_one_node(api: KubernetesApi, explain: Explain, tmp_path: Path) -> None:
+    """With --here for the node that is named; those below a host root only if its kubelet tells which node it is."""
+    world = shop(api)
+    world.add(2, "shop", failed(app(), unauthorized(app())), app(), node="node-1")
+    (tmp_path / "host").mkdir()
+    here = explain("-A", "--node", "node-1", "--here")
+    assert here.returncode == 1, here.stdout
+    below = explain("-A", "--host-root", str(tmp_path / "host"))
+    assert below.returncode == 6, below.stdout
+    assert "no kubelet tells which node has the files below" in " ".join(below.stdout.split())
+
+
+def test_python_users_are_told_what_explains_one_pod() -> None:
+    """The request for many pods names none."""
+    with pytest.raises(keyferry.EnvironmentProblem, match="many pods"):
+        keyferry.explain_cluster(keyferry.Request(target="pod/web"))
+
+
+def test_a_user_of_one_namespace_is_told_how_to_ask(api: KubernetesApi, explain: Explain) -> None:
+    """Who may not list all pods gets exit 5, the missing permission, and the next command to type."""
+    api.users[TOKEN].permitted = {("list", "pods", "shop")}
+    done = explain("-A", "--context", "test")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "no permission to list pods: pods is forbidden" in done.stderr
+    assert "keyferry explain -n NAME --context test" in done.stderr
+    assert explain("-n", "shop").returncode == 0
+    other = explain("-n", "bank")
+    assert other.returncode == 5
+    assert "no permission to list pods in bank" in other.stderr
+    assert "a user of some namespaces may ask about one of them: keyferry explain " in other.stderr
+    assert "-n NAME" in other.stderr
+
+
+def test_without_a_kubeconfig_the_next_step_is_named(tmp_path: Path) -> None:
+    """Exit 3: there is no cluster to ask, and perhaps none was meant."""
+    done = run_in_process("explain", cwd=None, HOME=str(tmp_path), KUBECONFIG="", KUBERC="")
+    assert done.returncode == 3
+    assert "found no kubeconfig" in done.stderr
+    assert "keyferry explain IMAGE" in done.stderr
+
+
+@pytest.mark.parametrize("offers_rest", [True, False])
+def test_a_list_that_expires_is_counted_once(
+    api: KubernetesApi, explain: Explain, *, offers_rest: bool
+) -> None:
+    """A cluster so large that a token expires between two pages has all its pods in the answer, each once."""
+    make_waiting_world(api)
+    api.lists.expiries = [None, offers_rest]
+    found = document(explain("-A", "-o", "json"))
+    assert (found["pods"], found["waiting"]) == (WAITING + RUNNING, WAITING)
+
+
+def test_a_server_that_is_gone_midway_is_no_answer(api: KubernetesApi, explain: Explain) -> None:
+    """Half of a cluster is not told as the whole: exit 6 and nothing on standard output."""
+    make_waiting_world(api)
+    api.script.extend([200, 200])
+    answer = api.respond
+
+    def respond(seen: Any) -> tuple[int, bytes]:
+        return (
+            answer(seen)
+            if len(api.seen) < 1
+            else (500, b'{"kind": "Status", "message": "etcd leader changed"}')
+        )
+
+    api.respond = respond  # type: ignore[method-assign] # the server changes in the middle
+    done = explain("-A")
+    assert (done.returncode, done.stdout) == (6, "")
+    assert "cannot list pods: the server responded 500: etcd leader changed" in done.stderr
+
+
+def test_a_pod_that_waits_for_two_images_is_one_pod(api: KubernetesApi, explain: Explain) -> None:
+    """In the verdict, and in a cause that both have."""
+    first, second = app("first:v1"), app("second:v1")
+    made = aged(pod("web", images=(first, second)))
+    reports = [
+        failed(first, no_such_host(first)),
+        failed(second, no_such_host(second), container="c1"),
+    ]
+    made["status"] = pod_status(made, reports)
+    api.add(aged(account()), made)
+    found = document(explain("-A", "-o", "json"))
+    assert found["waiting"] == 1
+    assert [(each["pods"], each["images"]) for each in found["causes"]] == [(1, [first, second])]
+
+
+def test_a_sidecar_that_waits_is_found_in_a_pod_that_runs(api: KubernetesApi, explain: Explain) -> None:
+    """No phase selects it; the image that runs is not named."""
+    side = app("sidecar:v1")
+    made = aged(pod("web", images=(app(), side)))
+    made["status"] = {
+        **pod_status(made, [running(app()), failed(side, no_such_host(side), container="c1")]),
+        "phase": "Running",
+    }
+    api.add(aged(account()), made)
+    (cause,) = document(explain("-A", "-o", "json"))["causes"]
+    assert cause["images"] == [side]
+
+
+def test_a_volume_that_is_an_image_is_what_its_containers_wait_for(
+    api: KubernetesApi, explain: Explain
+) -> None:
+    """The container's state names the volume's image; of one pod alone the same is said."""
+    model = app("model:v5")
+    volume = {"name": "model", "image": {"reference": model}}
+    shop(api).add(1, "ml", failed(model, no_such_host(model)), app(), volumes=[volume])
+    (cause,) = document(explain("-A", "-o", "json"))["causes"]
+    assert (cause["images"], cause["sure"]) == ([model], True)
+    assert cause["text"].startswith(f"the node cannot resolve {REGISTRY}")
+    alone = explain("pod/web-001", "-n", "ml")
+    assert alone.stdout.startswith(f"✗ the node cannot resolve {REGISTRY}")
+    assert f"image volume model: {model}" in " ".join(alone.stdout.split())
+
+
+def watching(kube: Kube, *words: str) -> subprocess.Popen[str]:
+    """Start to watch, through a pipe."""
+    command = [sys.executable, "-m", "keyferry", "explain", "--watch", "--interval", "0.05", *words]
+    env = {**os.environ, "KUBECONFIG": str(kube.path), "KUBERC": "", "HOME": str(kube.folder)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def test_watch_prints_what_changes(api: KubernetesApi, kube: Kube) -> None:
+    """First all, then each cause that is new, has more or fewer pods, or is gone; until it is interrupted."""
+    world = shop(api)
+    world.add(2, "shop", failed(app(), no_such_host(app())), app())
+    with watching(kube, "-n", "shop") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("✗ 2 of 2 pods in namespace shop wait")
+        lines = iter(process.stdout.readline, "")
+        world.add(1, "shop", failed(app(), no_such_host(app())), app())
+        assert any(
+            re.search(r"^[\d:]{8} 3 pods \(2 before\): the node cannot resolve", line) for line in lines
+        )
+        other = app("other:v9")
+        world.add(1, "shop", failed(other, not_found(other)), other)
+        assert any(re.search(r"1 pod \(new\): the registry has no such image", line) for line in lines)
+        # A server that is away for a while is asked again.
+        api.always = 503
+        assert process.stderr is not None
+        assert "the server responded 503" in process.stderr.readline()
+        del api.objects["", "pods", "shop", "web-004"]
+        api.always = 0
+        assert any("no pod (1 before): the registry has no such image" in line for line in lines)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 130
+
+
+def test_watch_prints_documents_for_programs(api: KubernetesApi, kube: Kube) -> None:
+    """One after each change."""
+    world = shop(api)
+    world.add(2, "shop", failed(app(), no_such_host(app())), app())
+    with watching(kube, "-n", "shop", "-o", "json") as process:
+        assert process.stdout is not None
+
+        def read() -> dict[str, Any]:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            text = "".join(itertools.takewhile(lambda line: line != "}\n", lines)) + "}"
+            found = json.loads(text)
+            check_document(found)
+            assert isinstance(found, dict)
+            return found
+
+        assert read()["waiting"] == 2
+        world.add(1, "shop", failed(app(), no_such_host(app())), app())
+        assert read()["waiting"] == 3
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 130
+
+
+def test_watch_redraws_a_terminal(api: KubernetesApi, kube: Kube) -> None:
+    """The newest answer in the same place; Ctrl-C ends it."""
+    world = shop(api)
+    world.add(2, "shop", failed(app(), no_such_host(app())), app())
+    command = (sys.executable, "-m", "keyferry", "explain", "-n", "shop", "--watch", "--interval", "0.05")
+    env = {"KUBECONFIG": str(kube.path), "KUBERC": "", "HOME": str(kube.folder)}
+    with Terminal(command, env=env) as terminal:
+        terminal.read_until("2 of 2 pods")
+        world.add(1, "shop", failed(app(), no_such_host(app())), app())
+        raw = terminal.read_until("3 of 3 pods")
+        assert raw.count("\x1b[H\x1b[J") >= 2
+        terminal.type("\x03")
+        assert terminal.finish().status == 130
+
+
+def test_watch_ends_if_the_first_list_fails(api: KubernetesApi, kube: Kube) -> None:
+    """There is nothing to follow."""
+    api.users[TOKEN].permitted = set()
+    with watching(kube, "-n", "shop") as process:
+        assert process.wait(PATIENCE_SECONDS) == 5
+
+
+def test_more_questions_than_are_explained_are_told_by_the_kubelets_words(
+    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a cluster in which everything fails differently is answered all the same."""
+    monkeypatch.setattr("keyferry.explain.cluster.questions.MAX_QUESTIONS", 3)
+    make_waiting_world(api)
+    done = explain("-A", "-o", "json")
+    found = document(done)
+    assert (found["waiting"], done.returncode) == (WAITING, 1)
+    left = sum(each["pods"] for each in found["causes"] if each["text"].startswith("not explained"))
+    assert left > WAITING / 2
+    assert f"the other {left} pods are told by what their kubelets say" in found["notes"][0]

@@ -1,0 +1,629 @@
+"""``keyferry plugin test``: each broken promise is found by its code."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from keyferry._core.json import dumps
+from keyferry.errors import EnvironmentProblem
+from keyferry.kit.checks.catalogue import CHECKS
+from keyferry.kit.conformance import examine
+from keyferry.kit.plugin import PluginKind, PluginUnderTest
+from keyferry.kit.report import Report, Status, to_document, to_junit
+from support.commands import run_in_process, run_keyferry
+from support.kit_broken import CLUSTER_PLUGINS, IMAGE_PLUGINS, PROCESS_GAPS, matching_pair, process_plugin
+from support.kit_plugins import (
+    IMAGE_NAME,
+    PASSWORD,
+    TOKEN,
+    Broken,
+    always,
+    answering,
+    cluster,
+    credential,
+    jwt,
+    plugin_at,
+    response,
+    say,
+    write_plugin,
+    write_python_plugin,
+)
+from support.plugins import provider_entry, write_config, write_executable
+from support.terminal import keyferry_on_terminal
+
+BROKEN = {
+    **IMAGE_PLUGINS,
+    **CLUSTER_PLUGINS,
+    **{
+        code: process_plugin(
+            code, PluginKind.CLUSTER if code in ("KP305", "KP324", "KP332") else PluginKind.IMAGE
+        )
+        for code in PROCESS_GAPS
+    },
+}
+
+
+def shown(report: Report) -> str:
+    """Everything that failed, for the message of a test."""
+    return "\n".join(
+        f"{result.check.code} {broken.experiment}: {broken.found}"
+        for result in report.results
+        for broken in result.broken
+    )
+
+
+# A plugin whose answer is wrong behaves well as a process: fewer runs tell as much, in a third of the time.
+ANSWERS = {code for code in CHECKS if "KP102" <= code < "KP140" or "KP202" <= code < "KP216"}
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_broken_promise_is_found_by_its_code_alone(code: str, tmp_path: Path) -> None:
+    """A plugin that breaks one promise fails that check, and no other."""
+    broken = BROKEN[code]
+    only = ANSWERS | {"KP332"} if code in ANSWERS else ()
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only=only)
+    assert set(report.failed_codes) == {code, *broken.also}, shown(report)
+
+
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_good_plugin_in_plain_shell_passes(kind: PluginKind, tmp_path: Path) -> None:
+    """A shell script can keep every promise."""
+    good = Broken(kind=kind)
+    report = examine(plugin_at(write_plugin(tmp_path, good), good))
+    assert report.failed_codes == (), shown(report)
+    assert report.is_clean
+
+
+def test_a_good_plugin_in_python_passes(tmp_path: Path) -> None:
+    """So can a few lines of Python."""
+    report = examine(plugin_at(write_python_plugin(tmp_path)))
+    assert report.failed_codes == (), shown(report)
+
+
+def test_a_good_plugin_with_a_certificate_passes(tmp_path: Path) -> None:
+    """A cluster plugin may answer with a certificate and key."""
+    good = answering({**matching_pair(), "expirationTimestamp": "2034-01-01T00:00:00Z"})
+    report = examine(plugin_at(write_plugin(tmp_path, good), good))
+    assert report.failed_codes == (), shown(report)
+
+
+def test_a_token_made_anew_each_time_is_no_difference(tmp_path: Path) -> None:
+    """Passwords that differ from run to run are not taken for a dependence on the image."""
+    broken = Broken(dict.fromkeys(("main", "other"), say_with_new_password("user")))
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
+    assert report.failed_codes == (), shown(report)
+    assert_uncomparable(report, "KP117")
+
+
+@pytest.mark.parametrize(("code", "key_type"), [("KP116", "Global"), ("KP117", "Registry")])
+def test_a_token_made_anew_each_second_is_no_difference(code: str, key_type: str, tmp_path: Path) -> None:
+    """Two responses of one second are equal, and one of the next second, for another image, is no fault."""
+    old, new = (response(key_type, auth={"registry.example": ("user", each)}) for each in ("old", "new"))
+    main = f"if [ -e {{here}}/next-second ]; then {say(new)}; else {say(old)}; fi"
+    other = f"sleep 0.5; mkdir -p {{here}}/next-second; {say(new)}"
+    broken = Broken({"main": main, "other": other})
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only={code})
+    assert report.failed_codes == (), shown(report)
+    assert_uncomparable(report, code)
+
+
+def test_another_user_is_a_difference_even_with_new_tokens(tmp_path: Path) -> None:
+    """Keys and user names are compared where passwords cannot be."""
+    broken = Broken({"main": say_with_new_password("user"), "other": say_with_new_password("other")})
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only={"KP117"})
+    assert report.failed_codes == ("KP117",), shown(report)
+
+
+def say_with_new_password(user: str) -> str:
+    """Return the shell command that prints a response whose password is another one in each process."""
+    return say(response(auth={"registry.example": (user, "fresh-each-time-@")})).replace("@", "'$$'")
+
+
+def assert_uncomparable(report: Report, code: str) -> None:
+    """The check is not made, and the reason says why."""
+    (result,) = (each for each in report.results if each.check.code == code)
+    assert result.status is Status.UNCHECKED
+    assert "cannot be compared" in result.reason
+
+
+def test_a_cache_shorter_than_its_token_is_fine(tmp_path: Path) -> None:
+    """A token that ends after the cache does breaks no promise."""
+    good = always(response(auth={"registry.example": ("user", jwt(3600))}))
+    report = examine(plugin_at(write_plugin(tmp_path, good), good), only={"KP111"})
+    assert report.failed_codes == (), shown(report)
+
+
+def test_a_process_that_leaves_the_session_is_found(tmp_path: Path) -> None:
+    """A daemon of its own session is found by the mark that it carries, and ended."""
+    pid_file = tmp_path / "pid"
+    start = f"first && setsid sh -c 'echo $$ >{pid_file}; exec sleep 300' </dev/null >/dev/null 2>&1 &"
+    broken = Broken({"before": start})
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
+    assert report.failed_codes == ("KP324",), shown(report)
+    pid = int(pid_file.read_text())
+    assert not os.path.exists(f"/proc/{pid}") or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+
+
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_plugin_that_hangs_keeps_no_promise(kind: PluginKind, tmp_path: Path) -> None:
+    """It neither answers nor ends, and of the rest nothing is claimed; nobody says that there is no /proc here."""
+    broken = Broken({"main": "sleep 60"}, {"timeout_seconds": 1.0}, kind=kind)
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
+    answers = "KP101" if kind == PluginKind.IMAGE else "KP201"
+    assert report.failed_codes == (answers, "KP320", "KP323"), shown(report)
+    assert [result.check.code for result in report.results if result.status is Status.PASSED] == []
+    assert not any("/proc" in result.reason for result in report.results)
+
+
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_refusal_by_status_255_breaks_no_promise(kind: PluginKind, tmp_path: Path) -> None:
+    """As klog.Fatalf and the AWS CLI end: with a message it is a refusal like any other."""
+    broken = Broken({"failing": 'echo "plugin: $1" >&2; exit 255'}, kind=kind)
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
+    assert report.failed_codes == (), shown(report)
+
+
+LEAKED = "Zq7-leaked-into-a-key"
+KEYS = {
+    "alone": LEAKED,
+    "short": "hunter2",
+    "user info": f"user:{LEAKED}@registry.example",
+    "user alone": f"{LEAKED}@registry.example",
+    "url": f"https://user:{LEAKED}@registry.example/team",
+    "as a port": f"registry.example:{LEAKED}",
+    "blanks": f"{LEAKED} and more",
+    "escape": f"%zz{LEAKED}",
+    "bracket": f"[{LEAKED}",
+    "query": f"{LEAKED}?x",
+    "scheme": f"{LEAKED}://registry.example",
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("login", [("user:x", ""), ("user", f"{PASSWORD}\n")])
+def test_a_secret_in_a_key_is_not_shown(key: str, login: tuple[str, str], tmp_path: Path) -> None:
+    """A plugin that mixes up its fields has its report, and no format of it shows what it put in the wrong place."""
+    broken = always(response("Image", auth={key: login}))
+    codes = {"KP101", "KP111", "KP112", "KP114", "KP115", "KP119", "KP120"}
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only=codes)
+    assert report.failed_codes
+    said = shown(report) + dumps(to_document(report)) + to_junit(report)
+    assert LEAKED not in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize("duration", ["-1s", "-1ns", "-10m0s"])
+def test_a_negative_duration_is_found(duration: str, tmp_path: Path) -> None:
+    """The kubelet decodes it and never uses what it is said of; zero is another matter."""
+    broken = always(response(duration=duration))
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only={"KP107", "KP110"})
+    assert report.failed_codes == ("KP107",), shown(report)
+
+
+def test_a_plugin_that_forks_without_end_is_ended(tmp_path: Path) -> None:
+    """Children that start children are all killed when their time is up."""
+    marker = tmp_path / "alive"
+    spawn = f"spawn() {{ while :; do echo x >>{marker}; sleep 0.05; done & }}"
+    fork = f"{spawn}; for i in 1 2 3 4 5 6; do spawn; done; wait"
+    broken = Broken({"main": fork}, {"timeout_seconds": 1.0})
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
+    assert report.failed_codes == ("KP101", "KP320", "KP323"), shown(report)
+    size = marker.stat().st_size
+    time.sleep(0.3)
+    assert marker.stat().st_size == size
+
+
+def test_when_the_first_run_hangs_no_other_is_made(tmp_path: Path) -> None:
+    """Nobody waits fifty times a minute for a plugin that hangs."""
+    broken = process_plugin("KP320", PluginKind.IMAGE)
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
+    assert report.runs == 1
+    unchecked = [result for result in report.results if result.status is Status.UNCHECKED]
+    assert len(unchecked) > 40
+    assert all(result.reason for result in unchecked)
+
+
+def test_checks_can_be_chosen_and_left_out(tmp_path: Path) -> None:
+    """What is left out on purpose is shown as such, and what is chosen needs fewer runs."""
+    path = write_plugin(tmp_path, IMAGE_PLUGINS["KP128"])
+    plugin = plugin_at(path)
+    only = examine(plugin, only={"KP128"})
+    assert only.failed_codes == ("KP128",)
+    assert only.runs == 2
+    without = examine(plugin, skip={"KP128"})
+    assert without.is_clean
+    (left_out,) = [result for result in without.results if result.check.code == "KP128"]
+    assert left_out.status is Status.SKIPPED
+    assert left_out.reason == "excluded by --skip"
+
+
+def test_the_service_account_token_is_sent_and_never_shown(tmp_path: Path) -> None:
+    """A real token goes to the plugin; the report of one that prints it has only its mask."""
+    token = "a-real-token-that-nobody-may-see"
+    seen = tmp_path / "seen"
+    broken = Broken(
+        {"early": f"case $request in *{token}*) : >{seen} ;; esac", "late": 'echo "$request" >&2'},
+        {"token": token},
+    )
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
+    assert seen.exists()
+    assert "KP301" in report.failed_codes
+    assert token not in repr(report)
+
+
+def test_a_plugin_may_be_named_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found again from another working directory, and a tag of its image does not matter."""
+    write_plugin(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    report = examine(PluginUnderTest(path="./plugin", images=(f"{IMAGE_NAME}:v1",)), only={"KP101", "KP328"})
+    assert report.failed_codes == (), shown(report)
+
+
+@pytest.mark.parametrize(
+    "plugin", [PluginUnderTest(path="/bin/true"), PluginUnderTest(path="./missing", images=("a/b",))]
+)
+def test_what_cannot_be_examined_raises(plugin: PluginUnderTest) -> None:
+    """An image plugin needs an image, and every plugin a program."""
+    with pytest.raises(EnvironmentProblem):
+        examine(plugin)
+
+
+QUICK = ("--timeout", "20")
+
+
+def test_a_clean_plugin_is_exit_code_0(tmp_path: Path) -> None:
+    """Only what was not checked stands in the report, by its reason; the summary is on standard error."""
+    path = write_plugin(tmp_path)
+    done = run_keyferry("plugin", "test", str(path), "--image", f"{IMAGE_NAME}:v1", *QUICK)
+    assert done.returncode == 0, done.stdout
+    assert "✓" not in done.stdout
+    assert "KP101" not in done.stdout
+    assert "    KP111     no password contains its expiry\n" in done.stdout
+    assert "no failures" in done.stderr
+
+
+def test_verbose_lists_what_passed(tmp_path: Path) -> None:
+    """Every check has a line of its own, with the reason if it was not made."""
+    path = write_plugin(tmp_path)
+    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--only", "KP101,KP111", *QUICK)
+    for option in ("-v", "--verbose"):
+        done = run_in_process(*words, option)
+        assert done.returncode == 0, done.stdout
+        assert "✓ KP101  answers a request for its image with exit status 0\n" in done.stdout
+        assert "- KP111  sets a cacheDuration that ends before its credential expires" in done.stdout
+        assert "(not checked: no password contains its expiry)\n" in done.stdout
+        assert "1 passed, 1 not checked;" in done.stderr
+
+
+def test_an_error_is_exit_code_1_with_all_there_is_to_know(tmp_path: Path) -> None:
+    """Found, expected, why, what to change, and the command that repeats it."""
+    path = write_plugin(tmp_path, IMAGE_PLUGINS["KP128"])
+    done = run_in_process("plugin", "test", str(path), "--image", IMAGE_NAME, *QUICK)
+    assert done.returncode == 1
+    start = done.stdout.index("✗ KP128")
+    block = done.stdout[start : done.stdout.index("\n\n", start)].splitlines()
+    assert [line.split()[0] for line in block if not line.startswith(" " * 14)] == [
+        "✗",
+        "request",
+        "found",
+        "expected",
+        "repeat",
+        "why",
+        "change",
+    ]
+    assert '"image":""' in block[4]
+    assert "1 error;" in done.stderr
+
+
+def test_errors_and_warnings_fail_and_infos_only_when_strict(tmp_path: Path) -> None:
+    """What is left out of the report does not count."""
+    path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP108"]))
+    words = ("plugin", "test", path, "--image", IMAGE_NAME, "--only", "KP108,KP110", *QUICK)
+    assert run_in_process(*words).returncode == 1
+    hidden = run_in_process(*words, "--severity", "error")
+    assert hidden.returncode == 0
+    assert "! KP108" not in hidden.stdout
+    (tmp_path / "i").mkdir()
+    other = str(write_plugin(tmp_path / "i", IMAGE_PLUGINS["KP110"]))
+    info = ("plugin", "test", other, "--image", IMAGE_NAME, "--only", "KP101,KP110")
+    assert run_in_process(*info, *QUICK).returncode == 0
+    assert run_in_process(*info, *QUICK, "--strict").returncode == 1
+    assert run_in_process(*info, *QUICK, "--strict", "--severity", "warning").returncode == 0
+
+
+def test_json_and_junit_hold_the_same_results(tmp_path: Path) -> None:
+    """The file beside the table, and the format on standard output."""
+    path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP106"]))
+    junit = tmp_path / "report.xml"
+    words = ("plugin", "test", path, "--image", IMAGE_NAME, *QUICK)
+    done = run_in_process(*words, "-o", "json", "--junit", str(junit))
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert document["kind"] == "PluginReport"
+    failed = [result["code"] for result in document["results"] if result["status"] == "failed"]
+    assert failed == ["KP106"]
+    suite = ET.parse(junit).getroot()[0]
+    failures = [case.get("name", "") for case in suite if case.find("failure") is not None]
+    assert [name.split()[0] for name in failures] == ["KP106"]
+    assert len(suite) == len(document["results"])
+    shown = run_in_process(*words, "-o", "junit", "--only", "KP106")
+    assert ET.fromstring(shown.stdout)[0].get("failures") == "1"
+
+
+LEAKY = Broken(
+    {
+        "failing": f'echo "failed: {PASSWORD} $request" >&2; echo {PASSWORD}; exit 1',
+        "before": (
+            f'echo {PASSWORD} >"${{TMPDIR:-/dev/null}}/{PASSWORD}" 2>/dev/null; '
+            f"echo '{base64.b64encode(f'user:{PASSWORD}'.encode()).decode()}' >&2; "
+            f"first && sh -c 'sleep 0.4; :' {PASSWORD} --{PASSWORD}"
+        ),
+        "main": say(
+            response(
+                PASSWORD,
+                auth={
+                    f"user:{PASSWORD}@registry.example": (f"a:{PASSWORD}", f"{PASSWORD}\n"),
+                    f"{PASSWORD}/*": (PASSWORD, PASSWORD),
+                },
+            )
+        ),
+        "other": f"echo {PASSWORD}; kill -SEGV $$",
+    }
+)
+
+
+@pytest.mark.parametrize("output", ["table", "json", "junit"])
+def test_a_plugin_that_leaks_everywhere_leaks_nothing_through_the_report(output: str, tmp_path: Path) -> None:
+    """Whatever a plugin does with its secret, no format shows it."""
+    path = str(write_plugin(tmp_path, LEAKY))
+    done = run_in_process("plugin", "test", path, "--image", IMAGE_NAME, "-o", output, *QUICK)
+    assert done.returncode == 1
+    for code in ("KP106", "KP120", "KP301", "KP302", "KP303"):
+        assert code in done.stdout
+    assert PASSWORD not in done.stdout + done.stderr
+    assert base64.b64encode(PASSWORD.encode()).decode()[:16] not in done.stdout + done.stderr
+
+
+def test_secrets_of_the_command_line_are_not_shown(tmp_path: Path) -> None:
+    """The commands that repeat a check take them from variables of the shell, which are named."""
+    path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP128"]))
+    token = tmp_path / "token"
+    token.write_text("s3cret-service-account-token\n")
+    words = ["plugin", "test", path, "--image", IMAGE_NAME, "--env", "KEY=s3cret-variable", *QUICK]
+    words += ["--service-account-token-file", str(token), "--annotation", "a.example/b=c"]
+    done = run_in_process(*words, "--", "--password", "s3cret-argument")
+    assert done.returncode == 1
+    assert ' | env KEY="$KEY" ' in done.stdout
+    assert "*****" not in done.stdout
+    note = " ".join(done.stdout.partition("note: set these variables in your shell")[2].split())
+    assert note.startswith("before you paste a repeat line: KEY, ARG_2 (in its argument 2)")
+    assert "s3cret" not in done.stdout + done.stderr
+
+
+def test_a_command_that_repeats_a_check_can_be_pasted(tmp_path: Path) -> None:
+    """Into a shell that has the variables which the report names."""
+    is_given = '[ "$KEY $2" = "s3cret-variable s3cret-argument" ] || exit 3'
+    path = write_executable(
+        tmp_path / "plugin", f"#!/bin/sh\ncat >/dev/null\n{is_given}\n{say(response())}\n"
+    )
+    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--env", "KEY=s3cret-variable", *QUICK)
+    done = run_in_process(
+        *words, "-o", "json", "--only", "KP126,KP128", "--", "--password", "s3cret-argument"
+    )
+    results = json.loads(done.stdout)["results"]
+    commands = [one["repeat"] for each in results for one in each.get("broken", ())]
+    assert len(commands) == 2
+    for command in commands:
+        known = {"KEY": "s3cret-variable", "ARG_2": "s3cret-argument"}
+        pasted = subprocess.run(
+            ["sh", "-c", command], env={**os.environ, **known}, capture_output=True, check=False
+        )
+        assert pasted.returncode == 0
+
+
+def test_the_report_names_the_plugin_as_it_was_given(tmp_path: Path) -> None:
+    """Also where its folder looks like a secret, and its name is the password."""
+    folder = tmp_path / "tmp.A8bC3d9Xyz" / PASSWORD
+    folder.mkdir(parents=True)
+    path = write_plugin(folder, IMAGE_PLUGINS["KP128"])
+    done = run_in_process("plugin", "test", str(path), "--image", IMAGE_NAME, *QUICK)
+    assert done.stdout.startswith(f"{path}: image plugin, ")
+    assert f" | {path}\n" in done.stdout
+    trace = run_in_process("plugin", "trace", str(path), IMAGE_NAME, "-o", "json")
+    assert json.loads(trace.stdout)["command"] == str(path)
+
+
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_banner_on_standard_output_is_to_be_fixed_first(kind: PluginKind, tmp_path: Path) -> None:
+    """What hides all other results stands alone; nothing of what was printed is shown, but its length."""
+    code = "KP102" if kind is PluginKind.IMAGE else "KP202"
+    broken = Broken({"start": "echo 'Welcome to 7 of 9'"}, kind=kind)
+    path = str(write_plugin(tmp_path, broken))
+    words = ["plugin", "test", path, *QUICK]
+    words += ["--image", IMAGE_NAME] if kind is PluginKind.IMAGE else ["--kind", "cluster"]
+    done = run_in_process(*words)
+    assert done.returncode == 1
+    assert f"\n\nfix this first:\n✗ {code}  prints one " in done.stdout
+    assert "18 bytes before it\n" in done.stdout
+    assert done.stdout.count("✗") == 1
+    assert "not checked:" not in done.stdout
+    assert re.search(
+        r"of the other checks, .* and \d+ were not made, some because of this; -v lists all", done.stdout
+    )
+    assert "Welcome" not in done.stdout + done.stderr
+    verbose = run_in_process(*words, "-v")
+    assert len(re.findall("(?m)^[✗!] ", verbose.stdout)) > 1
+    assert verbose.stdout.count(f" {code} ") == 1
+    assert json.loads(run_in_process(*words, "-o", "json").stdout)["fixFirst"] == code
+
+
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_an_empty_standard_output_has_its_own_advice(kind: PluginKind, tmp_path: Path) -> None:
+    path = tmp_path / "silent"
+    path.write_text("#!/bin/sh\ncat > /dev/null\n")
+    path.chmod(0o755)
+    words = ["--image", IMAGE_NAME] if kind is PluginKind.IMAGE else ["--kind", "cluster"]
+    done = run_in_process("plugin", "test", str(path), *QUICK, *words)
+    assert done.returncode == 1
+    shown = " ".join(done.stdout.split())
+    assert "it is empty" in shown
+    assert "rejects it if it is empty" in shown
+    assert "write the response to standard output" in shown
+
+
+def test_arguments_and_variables_reach_the_plugin(tmp_path: Path) -> None:
+    """From --arg, --env and after --."""
+    check = f'[ "$*/$REGION" = "--one two/eu" ] || fail "got $*/$REGION"; {say(response())}'
+    path = str(write_plugin(tmp_path, Broken({"main": check})))
+    words = ("plugin", "test", path, "--image", IMAGE_NAME, "--arg=--one", "--env", "REGION=eu", *QUICK)
+    done = run_in_process(*words, "--only", "KP101", "--", "two")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_provider_config_says_how_the_plugin_is_run(tmp_path: Path) -> None:
+    """Arguments, variables, version and images are taken from it."""
+    check = f'[ "$*/$REGION" = "--one/eu" ] || fail "got $*/$REGION"; {say(response())}'
+    path = write_plugin(tmp_path, Broken({"main": check, "other": check}))
+    fields = {
+        "args": ["--one"],
+        "env": [{"name": "REGION", "value": "eu"}],
+        "matchImages": ["*.example", "registry.example"],
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1beta1",
+    }
+    config = write_config(tmp_path / "config.json", [provider_entry(path.name, **fields)])
+    words = ("plugin", "test", str(path), "--config", str(config), *QUICK)
+    done = run_in_process(*words)
+    assert done.returncode == 0, done.stdout
+    assert "credentialprovider.kubelet.k8s.io/v1beta1" in done.stdout.splitlines()[0]
+    assert "registry.example/keyferry-kit/image" in done.stderr
+    wrong = run_in_process(*words, "--provider", "other")
+    assert wrong.returncode == 2
+    assert "has no provider 'other'" in wrong.stderr
+
+
+def kubeconfig(folder: Path, plugin: Path) -> Path:
+    """A kubeconfig with that plugin."""
+    exec_section = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": str(plugin),
+        "args": ["--one"],
+        "env": [{"name": "REGION", "value": "eu"}],
+        "interactiveMode": "Never",
+        "provideClusterInfo": True,
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://cluster.example:6443"}}],
+        "users": [{"name": "u", "user": {"exec": exec_section}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(document))
+    path.chmod(0o600)
+    return path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of files")
+@pytest.mark.parametrize("command", ["test", "trace"])
+def test_no_plugin_of_a_kubeconfig_that_others_can_write_is_run(tmp_path: Path, command: str) -> None:
+    """As for ``keyferry kube``: only --trust runs it."""
+    ran = tmp_path / "ran"
+    plugin = write_executable(tmp_path / "plugin", f"#!/bin/sh\ntouch {ran}\nexit 1\n")
+    path = kubeconfig(tmp_path, plugin)
+    path.chmod(0o666)
+    done = run_in_process("plugin", command, "--kubeconfig", str(path))
+    assert done.returncode == 3, done.stderr
+    assert "which is not trusted" in done.stderr
+    assert not ran.exists()
+    run_in_process("plugin", command, "--kubeconfig", str(path), "--trust")
+    assert ran.exists()
+
+
+def test_a_kubeconfig_says_how_a_cluster_plugin_is_run(tmp_path: Path) -> None:
+    """Program, arguments, variables, version and cluster are taken from it."""
+    check = f'case $*/$REGION/$info in "--one/eu/"*) ;; *) fail "got $*/$REGION" ;; esac; {say(credential())}'
+    told = 'case $info in *cluster.example*|*keyferry.invalid*) ;; *) fail "no cluster" ;; esac'
+    plugin = write_plugin(tmp_path, cluster({"main": check, "other": check, "before": told}))
+    done = run_in_process("plugin", "test", "--kubeconfig", str(kubeconfig(tmp_path, plugin)), *QUICK)
+    assert done.returncode == 0, done.stdout
+    assert "cluster plugin, client.authentication.k8s.io/v1beta1" in done.stdout.splitlines()[0]
+    assert TOKEN not in done.stdout + done.stderr
+
+
+def test_a_hanging_plugin_is_ended_at_its_time_limit(tmp_path: Path) -> None:
+    """And that is said."""
+    path = str(write_plugin(tmp_path, process_plugin("KP320", PluginKind.IMAGE)))
+    done = run_in_process("plugin", "test", path, "--image", IMAGE_NAME, "--timeout", "0.5")
+    assert done.returncode == 1
+    assert "✗ KP320" in done.stdout
+    assert "it did not end within 0.5 s" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        ((), 2, "no plugin is given"),
+        (("{plugin}",), 2, "no image is given"),
+        (("{plugin}", "--image", "UPPER/Case"), 2, "lower case"),
+        (("{plugin}", "--image", "a/b", "--only", "KP999"), 2, "'KP999' is not a code"),
+        (("{plugin}", "--image", "a/b", "--api-version", "v7"), 2, "expected one of v1, v1beta1, v1alpha1"),
+        (("{plugin}", "--image", "a/b", "--env", "secret-without-name"), 2, "expected NAME=VALUE"),
+        (("{plugin}", "--image", "a/b", "--context", "x"), 2, "--context is for --kind cluster"),
+        (("{plugin}", "--kind", "cluster", "--config", "x"), 2, "--config is for --kind image"),
+        (("{plugin}", "--image", "a/b", "--timeout", "0"), 2, "is not a number of seconds"),
+        (("./missing", "--image", "a/b"), 3, "does not exist"),
+        (("{folder}", "--image", "a/b"), 3, "is a directory"),
+        (("{text}", "--image", "a/b"), 3, "is not executable"),
+        (("{format}", "--image", "a/b"), 3, "cannot be started: exec format error"),
+        (("{plugin}", "--image", "a/b", "--service-account-token-file", "/nonexistent"), 3, "cannot be read"),
+    ],
+)
+def test_wrong_usage_and_missing_plugins_are_told_apart(
+    words: tuple[str, ...], code: int, text: str, tmp_path: Path
+) -> None:
+    """Exit code 2 is the user's, 3 the machine's; each says what to do."""
+    plain = tmp_path / "text"
+    plain.write_text("#!/bin/sh\n")
+    shapeless = tmp_path / "format"
+    shapeless.write_bytes(b"\0\1\2\3")
+    shapeless.chmod(0o755)
+    places = {"plugin": write_plugin(tmp_path), "folder": tmp_path, "text": plain, "format": shapeless}
+    done = run_in_process("plugin", "test", *(word.format(**places) for word in words), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert text in done.stderr
+    assert "secret-without-name" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_codes_can_be_looked_up() -> None:
+    """One, or all."""
+    one = run_in_process("plugin", "test", "--list", "kp117")
+    assert one.returncode == 0
+    assert one.stdout.startswith("KP117  error: returns the same Registry response")
+    listed = run_in_process("plugin", "test", "--list").stdout
+    assert re.findall(r"^KP\d+", listed, re.MULTILINE) == list(CHECKS)
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_on_a_terminal_nothing_is_wider_than_it(columns: int, tmp_path: Path) -> None:
+    """But words that cannot be broken, and the command that repeats a run, which is there to be pasted."""
+    path = write_plugin(tmp_path, IMAGE_PLUGINS["KP105"])
+    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--only", "KP105,KP111", *QUICK)
+    shown = keyferry_on_terminal(*words, columns=columns).screen
+    lines = shown.split("\n")
+    assert [
+        line for line in lines if len(line) > columns and len(line.split()) > 1 and "repeat" not in line
+    ] == []
+    assert any(line.startswith("✗ KP105") for line in lines)

@@ -1,0 +1,472 @@
+"""A run of lint over files: kinds, versions, ignores, and the catalogue of codes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keyferry._core.severity import Severity
+from keyferry.api.kubeletconfig.records import ImagePullIntent, encode_intent, encode_record
+from keyferry.lint.catalogue import CODES
+from keyferry.lint.code import Code, Finding, Rules
+from keyferry.lint.ignores import apply_ignores
+from keyferry.lint.recognise import add_nested, recognise
+from keyferry.lint.report import LintReport
+from keyferry.lint.run import find_audiences, lint_any
+from keyferry.lint.source import SourceFile
+from keyferry.lint.versions import is_unknown, rules_for
+from support.lint import codes, config, federations, lint_target, write
+from support.records import IMAGE, folder_of, plant, record
+
+TOKENS: dict[str, object] = {
+    "tokenAttributes": {
+        "serviceAccountTokenAudience": "a",
+        "requireServiceAccount": True,
+        "cacheType": "Token",
+    }
+}
+
+
+def test_each_version_has_its_findings(tmp_path: Path) -> None:
+    path = write(tmp_path, config(TOKENS | {"matchImages": ["reg.example/*"]}))
+    report = lint_target(path, versions=("1.32", "1.33", "1.34"))
+    assert report.kubernetes == "1.32,1.33,1.34"
+    found = {(each.code, each.path.rpartition(".")[2], each.versions) for each in report.findings}
+    assert found == {
+        ("KF138", "tokenAttributes", ("1.32",)),
+        ("KF138", "cacheType", ("1.33",)),
+        ("KF130", "tokenAttributes", ("1.33",)),
+        ("KF151", "matchImages[0]", ()),
+    }
+    assert not report.accepted
+    assert "unknown field" in report.kubernetes_text
+
+
+def test_a_pipe_is_read_once_for_all_versions() -> None:
+    reading, writing = os.pipe()
+    with open(writing, "w") as stream:
+        stream.write(config(TOKENS))
+    report = lint_target(f"/dev/fd/{reading}", versions=("1.32", "1.34"))
+    os.close(reading)
+    assert [(each.code, each.versions) for each in report.findings] == [("KF138", ("1.32",))]
+
+
+def test_findings_of_this_machine_can_be_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, config())
+    os.chmod(path, 0o664)
+    here = lint_target(path, bin_dir=str(tmp_path / "nowhere"))
+    assert codes(here) == ["KF182", "KF140"]
+    there = lint_target(path, bin_dir=str(tmp_path / "nowhere"), elsewhere=True)
+    assert (there.findings, there.accepted, there.kubernetes_text) == ((), True, "")
+
+
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "c",
+    "clusters": [{"name": "k", "cluster": {"server": "https://k:6443"}}],
+    "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+    "users": [{"name": "u", "user": {"as-uid": "1"}}],
+}
+ALPHA = "kubelet.config.k8s.io/v1alpha1"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("kind: Config\n", "kubeconfig"),
+        ('{"kind": "Config"}', "kubeconfig"),
+        ("users: []\n", "kubeconfig"),
+        ("contexts:\n- name: x\n", "kubeconfig"),
+        ("clusters: {\n", "kubeconfig"),
+        ("kind: Config\nusers: [\n", "kubeconfig"),
+        ('{"kind": "Config", "users": [', "kubeconfig"),
+        ("kind: Preference\n", "kuberc"),
+        ("kind: Preference\naliases: [\n", "kuberc"),
+        ("apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preferences\n", "kuberc"),
+        ("apiVersion: kubectl.config.k8s.io/v1beta1\nusers: [\n", "kuberc"),
+        ("credentialPluginPolicy: {\nusers:\n", "kuberc"),
+        ("current-context: c\n", "kubeconfig"),
+        ("kind: Other\n---\nkind: Preference\n", "kuberc"),
+        ("kind: CredentialProviderConfig\nusers: []\n", "providers"),
+        ("providers: []\n", "providers"),
+        ("", "providers"),
+        ("a: [", "providers"),
+        ("[]", "providers"),
+        ("kind: Pod\n", "providers"),
+        ("kind: [Config]\n", "providers"),
+    ],
+)
+def test_a_file_is_known_by_its_kind(text: str, kind: str) -> None:
+    assert recognise(text.encode()) == kind
+
+
+def test_a_pipe_is_read_once_whatever_it_brings(tmp_path: Path) -> None:
+    provider = {
+        "name": "p",
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        "defaultCacheDuration": "-1s",
+        "matchImages": ["reg.example"],
+    }
+    providers = {
+        "apiVersion": "kubelet.config.k8s.io/v1",
+        "kind": "CredentialProviderConfig",
+        "providers": [provider],
+    }
+    for document, code in ((KUBECONFIG, "KF227"), (providers, "KF126")):
+        reading, writing = os.pipe()
+        with open(writing, "w") as stream:
+            json.dump(document, stream)
+        path = f"/dev/fd/{reading}"
+        report = lint_any(path)
+        os.close(reading)
+        assert [(each.code, each.file) for each in report.findings] == [(code, path)]
+        assert (report.path, report.files) == (path, (path,))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_single_record_is_recognised(tmp_path: Path) -> None:
+    """A record somewhere else is linted by its content alone."""
+    path = tmp_path / "sha256-copy"
+    path.write_bytes(encode_record(record(), ALPHA))
+    assert codes(lint_any(str(path))) == ["KF422"]
+    path.write_bytes(encode_intent(ImagePullIntent(image=IMAGE))[:-4])
+    assert codes(lint_any(str(path))) == ["KF401"]
+
+
+def test_one_of_the_two_folders_will_do(tmp_path: Path) -> None:
+    """Pointing at the inner folder is fine too."""
+    plant(tmp_path, b"x")
+    assert codes(lint_any(str(folder_of(tmp_path)))) == ["KF402"]
+
+
+def test_a_broken_kuberc_is_a_kuberc(tmp_path: Path) -> None:
+    """A file of this name is a kuberc for kubectl, even if its content looks like a kubeconfig."""
+    path = tmp_path / "kuberc"
+    path.write_text("users: [\n")
+    report = lint_any(str(path))
+    assert (report.kind, codes(report)) == ("kuberc", ["KF301"])
+
+
+def test_a_kubelet_configuration_is_not_an_old_provider_config(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet.yaml"
+    path.write_text("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
+    path.chmod(0o644)
+    report = lint_any(str(path))
+    assert (report.kind, codes(report)) == ("kubelet config", [])
+    assert codes(lint_any(str(path), is_read_by_kubelet=True)) == ["KF106"]
+
+
+TALOS = """\
+version: v1alpha1
+machine:
+  kubelet:
+    image: ghcr.io/siderolabs/kubelet:v1.34.1
+    credentialProviderConfig:
+      apiVersion: kubelet.config.k8s.io/v1
+      kind: CredentialProviderConfig
+      providers:
+        - name: ecr-credential-provider
+          apiVersion: credentialprovider.kubelet.k8s.io/v1
+          defaultCacheDuration: 12h
+          matchImages:
+            - "reg.example/*"
+"""
+CLOUD_INIT = """\
+#cloud-config
+write_files:
+- path: /etc/kubernetes/providers.yaml
+  content: |
+    apiVersion: kubelet.config.k8s.io/v1
+    kind: CredentialProviderConfig
+    providers:
+    - name: ecr
+      apiVersion: credentialprovider.kubelet.k8s.io/v1
+      defaultCacheDuration: 12h
+      matchImages:
+      - reg.example/*
+"""
+DYNAMIC = """\
+apiVersion: credentialprovider.d2iq.com/v1alpha1
+kind: DynamicCredentialProviderConfig
+mirror:
+  endpoint: mirror.example
+credentialProviders:
+  apiVersion: kubelet.config.k8s.io/v1
+  kind: CredentialProviderConfig
+  providers:
+  - name: static
+    apiVersion: credentialprovider.kubelet.k8s.io/v1
+    matchImages: [reg.example]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal", "nested", "finding"),
+    [
+        pytest.param(
+            TALOS,
+            "KF104",
+            ("machine.kubelet.credentialProviderConfig", 5, 5),
+            ("KF151", "machine.kubelet.credentialProviderConfig.providers[0].matchImages[0]", 13, 15),
+            id="Talos",
+        ),
+        pytest.param(
+            CLOUD_INIT,
+            "KF104",
+            ("write_files[0].content", 4, 3),
+            ("KF151", "write_files[0].content.providers[0].matchImages[0]", 12, 9),
+            id="cloud-init",
+        ),
+        pytest.param(
+            DYNAMIC,
+            "KF105",
+            ("credentialProviders", 5, 1),
+            ("KF125", "credentialProviders.providers[0].defaultCacheDuration", 9, 5),
+            id="D2iQ",
+        ),
+    ],
+)
+def test_a_nested_config_is_pointed_at(
+    tmp_path: Path, text: str, refusal: str, nested: tuple[str, int, int], finding: tuple[str, str, int, int]
+) -> None:
+    path = write(tmp_path, text)
+    read = lint_any(path, is_read_by_kubelet=True)
+    assert {each.code for each in read.findings} == {refusal, "KF184", finding[0]}
+    assert (read.accepted, bool(read.kubernetes_text)) == (False, True)
+    report = lint_any(path)
+    found = {each.code: each for each in report.findings}
+    assert set(found) == {"KF184", finding[0]}
+    # The text is that of the config inside.
+    assert report.accepted == (not report.kubernetes_text) == (finding[0] == "KF151")
+    pointer, inner = found["KF184"], found[finding[0]]
+    assert (pointer.path, pointer.line, pointer.column) == nested
+    assert (inner.code, inner.path, inner.line, inner.column) == finding
+    assert report.providers == 1
+
+
+def test_a_folded_text_is_pointed_at_as_a_whole(tmp_path: Path) -> None:
+    inner = CLOUD_INIT.partition("|\n")[2].replace("\n    ", "\\n")
+    report = lint_any(write(tmp_path, f'files:\n- content: "{inner.strip()}"\n'))
+    found = {each.code: (each.line, each.column) for each in report.findings}
+    assert found["KF151"] == found["KF184"] == (2, 3)
+
+
+def test_other_documents_stay_as_they_are(tmp_path: Path) -> None:
+    path = write(tmp_path, "kind: ConfigMap\napiVersion: v1\ndata: {a: CredentialProviderConfig}\n")
+    report = lint_any(path)
+    assert [each.code for each in report.findings] == ["KF105"]
+    broken = LintReport(path=path, kubernetes="1.36", findings=report.findings)
+    assert add_nested(broken, SourceFile.parse(path, b"a: ["), {}) == broken
+
+
+CONFIG_MAP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: node-files}
+data:
+  providers.yaml: |
+    apiVersion: kubelet.config.k8s.io/v1
+    kind: CredentialProviderConfig
+    providers:
+    - name: keyferry-federate
+      apiVersion: credentialprovider.kubelet.k8s.io/v1
+      matchImages: [zot.example.com]
+      defaultCacheDuration: 0s
+      args: [--config=/etc/keyferry/federation.json]
+      tokenAttributes:
+        serviceAccountTokenAudience: registry.example.com
+        cacheType: ServiceAccount
+        requireServiceAccount: true
+  federation.json: |
+    {"apiVersion": "keyferry.dev/v1alpha1", "kind": "FederationConfig", "rules": [
+      {"registries": ["zot.example.com"], "preset": "passthrough",
+       "subject": {"audience": "registry.example.com", "issuer": "https://kubernetes.example.com"}}
+    ]}
+"""
+VALUES = """\
+nodes:
+  federation:
+    apiVersion: keyferry.dev/v1alpha1
+    kind: FederationConfig
+    rules:
+    - registries: [zot.example.com]
+      preset: nexus
+      subject: {audience: other.example.com, issuer: "https://kubernetes.example.com"}
+"""
+
+
+def places(path: str) -> dict[str, tuple[str, int | None, int | None]]:
+    """The findings of a file, linted with the federation configs in it: path, line and column by code."""
+    found = lint_any(path, beside=federations(path)).findings
+    return {each.code: (each.path, each.line, each.column) for each in found}
+
+
+def test_both_configs_in_one_document_are_linted_together(tmp_path: Path) -> None:
+    """As the files of a ConfigMap: what only both show is found at its place there."""
+    path = write(tmp_path, CONFIG_MAP)
+    assert places(path) == {
+        "KF184": ("data.providers.yaml", 5, 3),
+        "KF670": ("data.providers.yaml.providers[0].tokenAttributes.cacheType", 16, 9),
+        "KF659": ("data.federation.json", 18, 3),
+    }
+    assert find_audiences([path]) == ("registry.example.com",)
+
+
+def test_a_federation_config_is_refused_at_its_place_in_a_document(tmp_path: Path) -> None:
+    """As text of a ConfigMap and as a part of the values of a chart; nobody reads the document itself as a config."""
+    path = write(tmp_path, CONFIG_MAP.replace('"passthrough"', '"nexus"'))
+    assert places(path)["KF608"] == ("data.federation.json.rules[0].preset", 20, 43)
+    path = write(tmp_path, VALUES)
+    assert places(path) == {
+        "KF659": ("nodes.federation", 2, 3),
+        "KF608": ("nodes.federation.rules[0].preset", 7, 7),
+    }
+    assert find_audiences([path]) == ("other.example.com",)
+    assert [each.path for each in federations(path)] == ["federation"]
+
+
+def test_a_file_that_cloud_init_writes_has_its_own_name(tmp_path: Path) -> None:
+    inner = CONFIG_MAP.partition("federation.json: |\n")[2]
+    text = f"write_files:\n- path: /etc/keyferry/f.json\n  content: |\n{inner}"
+    (found,) = federations(write(tmp_path, text))
+    assert found.path == "/etc/keyferry/f.json"
+
+
+@pytest.mark.parametrize(
+    ("version", "part"), [("1.25", "exists since 1.26"), ("2", "not a Kubernetes version"), ("", "not")]
+)
+def test_unknown_versions_are_refused(version: str, part: str) -> None:
+    with pytest.raises(ValueError, match=part):
+        rules_for(version, {})
+
+
+def test_a_version_newer_than_all_known_ones_has_the_rules_of_the_newest() -> None:
+    new, known = rules_for("1.38", {}), rules_for("1.37", {})
+    assert (new.version, is_unknown("1.38"), is_unknown("v1.37.2")) == ("1.38", True, False)
+    assert (new.directory, new.token_attributes, new.cache_type, new.gate) == (
+        known.directory,
+        known.token_attributes,
+        known.cache_type,
+        known.gate,
+    )
+
+
+CONFIG = """\
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: plugin
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  defaultCacheDuration: 10m
+  matchImages:
+  - reg.example/team/*
+"""
+LINE = "  - reg.example/team/*"
+
+
+def linted(folder: Path, text: str) -> LintReport:
+    return apply_ignores(lint_any(write(folder, text)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{LINE} # keyferry: ignore KF151",
+        f"{LINE} # keyferry: ignore KF151: it is meant",
+        f"{LINE} # keyferry: ignore KF151 -- it is meant",
+        f"{LINE} #keyferry:ignore kf151",
+        f"  # keyferry: ignore KF151\n{LINE}",
+        f"  # keyferry: ignore KF151: a reason\n  # and more about it\n{LINE}",
+        f"{LINE} # keyferry: ignore KF151\r",
+    ],
+)
+def test_a_comment_on_the_line_or_above_suppresses(tmp_path: Path, line: str) -> None:
+    report = linted(tmp_path, CONFIG.replace(LINE, line))
+    assert report.findings == ()
+    assert [each.code for each in report.suppressed] == ["KF151"]
+
+
+def test_several_codes_are_separated_by_commas(tmp_path: Path) -> None:
+    text = CONFIG.replace("name: plugin", "name: '-p' # keyferry: ignore KF171,KF150")
+    report = linted(tmp_path, text)
+    assert codes(report) == ["KF050", "KF151"]
+    assert [each.code for each in report.suppressed] == ["KF171"]
+    assert "there is no KF150 in line 4" in report.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (f"{LINE} # keyferry: ignore KF162", "there is no KF162 in line 8"),
+        (f"{LINE} # keyferry: ignore KF999", "'KF999' is not a code"),
+        (f"{LINE} # keyferry: ignore", "names no code"),
+        (f"  # keyferry: ignore KF151\n\n{LINE}", "there is no KF151 in line 9"),
+        (f"  - b.example # keyferry: ignore KF151\n{LINE}", "there is no KF151 in line 8"),
+    ],
+)
+def test_a_comment_without_effect_is_information(tmp_path: Path, line: str, part: str) -> None:
+    report = linted(tmp_path, CONFIG.replace(LINE, line))
+    assert sorted(codes(report)) == ["KF050", "KF151"]
+    (useless,) = (each for each in report.findings if each.code == "KF050")
+    assert useless.severity == "info"
+    assert part in useless.message
+    assert (useless.line, report.suppressed) == (8, ())
+
+
+def test_an_error_cannot_be_ignored(tmp_path: Path) -> None:
+    text = CONFIG.replace("10m", "-1s # keyferry: ignore KF126").replace("/team/*", "")
+    report = linted(tmp_path, text)
+    assert codes(report) == ["KF126", "KF050"]
+    assert report.findings[1].message == "KF126 is an error, which cannot be ignored"
+    assert not report.accepted
+
+
+def test_what_depends_on_the_machine_may_be_ignored_for_another(tmp_path: Path) -> None:
+    """There is no bin dir here, so no finding; on a node there may be one."""
+    text = CONFIG.replace("name: plugin", "name: plugin # keyferry: ignore KF191").replace("/team/*", "")
+    assert linted(tmp_path, text).findings == ()
+
+
+def test_a_kubeconfig_has_comments_too(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        "kind: Config\nclusters:\n- name: k # keyferry: ignore KF255\n  cluster: {server: https://k}\n"
+    )
+    path.chmod(0o600)
+    report = apply_ignores(lint_any(str(path)))
+    assert "KF050" in codes(report)
+
+
+def test_a_rule_reports_the_codes_that_it_declares() -> None:
+    """Who writes a rule for another code sees it in the first test of the rule."""
+    rules = Rules[str]()
+
+    @rules(CODES["KF176"])
+    def rule(_: str) -> Iterator[Finding]:
+        yield CODES["KF177"].at(message="not declared")
+
+    with pytest.raises(AssertionError, match="KF177"):
+        list(rules.check("subject"))
+
+
+def test_a_number_is_that_of_one_code() -> None:
+    """Who takes the number of another code sees which one has it."""
+    with pytest.raises(ValueError, match="KF176 is taken: 'credentials are not cached'"):
+        Code("KF176", Severity.WARNING, "another title", why="another reason", fix="another correction")
+
+
+def test_refusals_are_errors_and_the_rest_is_not() -> None:
+    """In each hundred: KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc, KF6 for federation configs."""
+    for hundred in ("KF1", "KF2", "KF3", "KF6"):
+        codes = {name: code for name, code in CODES.items() if name.startswith(hundred)}
+        assert {code.severity for name, code in codes.items() if name[3:] < "50"} == {"error"}
+        assert {code.severity for name, code in codes.items() if name[3:] >= "50"} == {"warning", "info"}
+
+
+def test_codes_are_listed_in_order() -> None:
+    assert list(CODES) == sorted(CODES)

@@ -1,0 +1,120 @@
+"""Which findings are shown, how they are counted, and where a code scanner marks them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from keyferry.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = """\
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: ecr
+  matchImages: ["*.io", "*.com"]
+  defaultCacheDuration: 0s
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  token: secret-word
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "providers.yaml"
+    path.write_text(CONFIG)
+    return str(path)
+
+
+def codes(text: str) -> list[str]:
+    return re.findall(r"(?:error|warning|info) (KF\d+):", text)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "status"),
+    [
+        pytest.param([], ["KF163", "KF163", "KF176", "KF107"], 1, id="all"),
+        pytest.param(["--select", "KF176"], ["KF176"], 1, id="one code"),
+        pytest.param(["--select", "kf17,KF10"], ["KF176", "KF107"], 1, id="beginnings, in any case"),
+        pytest.param(["--ignore", "KF163", "--ignore", "KF107"], ["KF176"], 1, id="without two"),
+        pytest.param(["--select", "KF17", "--ignore", "KF176"], [], 0, id="ignored although selected"),
+        pytest.param(["--select", "KF2"], [], 0, id="none of another kind"),
+        pytest.param(["--select", "KF1", "--severity", "error"], ["KF107"], 1, id="with a severity"),
+    ],
+)
+def test_only_chosen_codes_are_shown_and_count(
+    config: str, options: list[str], expected: list[str], status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lint", config, *options]) == status
+    shown = capsys.readouterr()
+    assert codes(shown.out) == expected
+    hidden = 4 - len(expected)
+    assert ("not shown" in shown.err) == bool(hidden)
+
+
+def test_a_code_that_does_not_exist_is_wrong_usage(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", config, "--select", "KF163,KX"]) == 2
+    assert "no code begins with 'KX'" in capsys.readouterr().err
+
+
+def test_a_misspelt_code_is_corrected(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", config, "--ignore", "KF1633"]) == 2
+    assert "no code begins with 'KF1633'; did you mean 'KF163'?" in capsys.readouterr().err
+    assert main(["lint", "--list", "KF16"]) == 2
+    assert "'KF16' is not a code; did you mean" in capsys.readouterr().err
+
+
+def test_only_chosen_codes_are_fixed(config: str) -> None:
+    main(["lint", config, "--fix", "--ignore", "KF1"])
+    assert Path(config).read_text() == CONFIG
+
+
+def test_statistics_count_each_code(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", config, "--statistics", "--ignore", "KF107"]) == 1
+    lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["2", "KF163", "warning"], ["1", "KF176", "warning"]]
+
+
+def test_statistics_as_a_document(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["lint", config, "--statistics", "-o", "json"])
+    items = json.loads(capsys.readouterr().out)["items"]
+    assert [(each["count"], each["code"]) for each in items] == [(2, "KF163"), (1, "KF107"), (1, "KF176")]
+
+
+def test_statistics_have_no_form_for_scanners(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", config, "--statistics", "-o", "sarif"]) == 2
+    assert "--statistics" in capsys.readouterr().err
+
+
+def test_a_scanner_marks_a_whole_key_or_value(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["lint", config, "-o", "sarif"])
+    results = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    lines = CONFIG.splitlines()
+    regions = [each["locations"][0]["physicalLocation"]["region"] for each in results]
+    marked = [
+        lines[each["startLine"] - 1][each["startColumn"] - 1 : each["endColumn"] - 1] for each in regions
+    ]
+    # An unknown field is unknown whatever its value is.
+    assert marked == ['"*.io"', '"*.com"', "defaultCacheDuration: 0s", "token"]
+
+
+def test_the_hook_of_pre_commit_checks_the_files_of_its_pattern(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert hook["id"] == "keyferry-lint"
+    assert hook["language"] == "python"
+    names = ("credential-provider-config.yaml", "node/credentialproviders.json", "prod.kubeconfig.yaml")
+    assert all(re.search(hook["files"], name) for name in names)
+    assert not re.search(hook["files"], "charts/values.yaml")
+    path = tmp_path / "credential-provider.yaml"
+    path.write_text(CONFIG)
+    program, *words = hook["entry"].split()
+    assert program == "keyferry"
+    assert main([*words, str(path)]) == 1
+    assert "KF107" in capsys.readouterr().out

@@ -1,0 +1,764 @@
+"""keyferry-acr: the identity that it takes, that of a node or of a pod."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import ssl
+from pathlib import Path
+
+import pytest
+
+from keyferry.sdk import Deadline, HttpError, ProvideError
+from keyferry_plugins.azure import managed_identity
+from keyferry_plugins.azure.config import Config, parse_config
+from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
+from support import azure_cloud as cloud
+from support.azure_acr import ANNOTATIONS, MANAGED, PRINCIPAL, STATIC, ask
+from support.azure_certificates import PASSWORD, make_certified
+from support.azure_cloud import CLIENT, ENTRA, ENTRA_TOKEN, REGISTRY, TENANT, Azure, in_turn
+from support.certificates import key_pem, make_certificate, make_key
+from support.fake_cloud import Authority, Handler, Received, Reply, serving
+
+CERTIFIED: dict[str, object] = {"aadClientId": CLIENT, "tenantId": TENANT}
+TOKEN_URL = f"https://{ENTRA}/{TENANT}/oauth2/v2.0/token"
+
+
+@pytest.mark.parametrize("form", ["pem", "certificate first", "encrypted pem", "pfx"])
+def test_a_certificate_logs_in(azure: Azure, tmp_path: Path, form: str) -> None:
+    """The assertion is signed by the key, and carries the certificate's thumbprint and the token endpoint."""
+    certified = make_certified()
+    password = PASSWORD if form in ("encrypted pem", "pfx") else ""
+    if form == "pfx":
+        path = certified.write_pfx(tmp_path)
+    else:
+        path = certified.write_pem(
+            tmp_path,
+            password="" if form != "encrypted pem" else PASSWORD,
+            key_first=form != "certificate first",
+        )
+
+    def answer(received: Received) -> Reply:
+        assert (received.method, received.target) == ("POST", f"/{TENANT}/oauth2/v2.0/token")
+        certified.check(received.form["client_assertion"], CLIENT, TOKEN_URL)
+        assert received.form["grant_type"] == "client_credentials"
+        assert received.form["client_id"] == CLIENT
+        assert received.form["scope"] == f"{cloud.AUDIENCE}/.default"
+        return cloud.token_reply()
+
+    azure.on(ENTRA, answer)
+    azure.on(REGISTRY, cloud.registry_answers())
+    config = {**CERTIFIED, "aadClientCertPath": path, "aadClientCertPassword": password}
+    assert set(ask(azure, config).auth) == {"*.azurecr.*", REGISTRY}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "no RSA private key"),
+        ("clientmarksecret", "no RSA private key"),
+        (key_pem(make_key("ec")) + make_certificate(make_key("ec")), "no RSA private key"),
+        (key_pem(make_key("rsa")) + make_certificate(make_key("rsa")), "no certificate of its private key"),
+    ],
+    ids=["empty", "garbage", "elliptic", "another's certificate"],
+)
+def test_a_certificate_that_cannot_be_used_is_named(
+    azure: Azure, tmp_path: Path, content: str, said: str
+) -> None:
+    """The error names the file and quotes none of it."""
+    path = tmp_path / "client.pem"
+    path.write_text(content)
+    answer = ask(azure, {**CERTIFIED, "aadClientCertPath": str(path)})
+    assert answer.status == 1
+    assert said in answer.stderr
+    assert str(path) in answer.stderr
+    assert "PRIVATE KEY" not in answer.stderr
+
+
+def test_a_wrong_certificate_password_is_not_shown(azure: Azure, tmp_path: Path) -> None:
+    """Neither the right one nor the one given."""
+    path = make_certified().write_pfx(tmp_path)
+    answer = ask(azure, {**CERTIFIED, "aadClientCertPath": path, "aadClientCertPassword": "wrongmark"})
+    assert answer.status == 1
+    cloud.never_shown(answer.stderr, PASSWORD, "wrongmark")
+
+
+def test_an_unknown_certificate_is_explained(azure: Azure, tmp_path: Path) -> None:
+    """Entra does not know it, so it is to be uploaded; the assertion does not show."""
+    azure.on(ENTRA, lambda received: cloud.refused(700027, text=received.form["client_assertion"]))
+    answer = ask(azure, {**CERTIFIED, "aadClientCertPath": make_certified().write_pem(tmp_path)})
+    assert answer.status == 1
+    assert "az ad app credential reset --cert" in answer.stderr
+    assert "eyJ" not in answer.stderr
+
+
+def test_compat_does_not_know_certificates(azure: Azure, tmp_path: Path) -> None:
+    """As upstream, an empty password is handed out."""
+    config = {**CERTIFIED, "aadClientCertPath": make_certified().write_pem(tmp_path)}
+    assert ask(azure, config, "--compat").auth["*.azurecr.io"] == (CLIENT, "")
+
+
+@pytest.mark.parametrize("way", ["config", "switch over managed identity", "environment"])
+def test_a_token_file_logs_in(azure: Azure, tmp_path: Path, way: str) -> None:
+    """Workload identity of the node, from the config or from the variables that pods have."""
+    token, assertion = cloud.registry_token(), cloud.pod_token()
+    path = tmp_path / "token"
+    path.write_text(f"{assertion}\n")
+    azure.on(ENTRA, cloud.federated_answers(assertion))
+    azure.on(REGISTRY, cloud.registry_answers(token))
+    named: dict[str, object] = {
+        "aadClientId": CLIENT,
+        "tenantId": TENANT,
+        "aadFederatedTokenFile": str(path),
+    }
+    switch: dict[str, object] = {
+        "useFederatedWorkloadIdentityExtension": True,
+        "useManagedIdentityExtension": True,
+    }
+    variables = {
+        "AZURE_CLIENT_ID": CLIENT,
+        "AZURE_TENANT_ID": TENANT,
+        "AZURE_FEDERATED_TOKEN_FILE": str(path),
+    }
+    config = {"config": named, "environment": {}, "switch over managed identity": named | switch}[way]
+    answer = ask(azure, config, env=variables if way == "environment" else {})
+    assert answer.auth[REGISTRY] == (cloud.ZERO_USER, token)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read"),
+        ("", "holds no token"),
+        ("a b", "holds no token"),
+        ("x" * 70000, "longer than"),
+    ],
+    ids=["missing", "empty", "blank inside", "long"],
+)
+def test_a_token_file_without_a_token_is_named(
+    azure: Azure, tmp_path: Path, content: str | None, said: str
+) -> None:
+    """The error names the file."""
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_text(content)
+    answer = ask(azure, {**CERTIFIED, "aadFederatedTokenFile": str(path)})
+    assert answer.status == 1
+    assert said in answer.stderr
+    assert str(path) in answer.stderr
+
+
+@pytest.mark.parametrize("config", [{}, {"aadClientId": CLIENT}, {"aadClientSecret": "clientmarksecret"}])
+def test_a_config_without_an_identity_says_what_to_set(azure: Azure, config: dict[str, object]) -> None:
+    """The error names the keys of the config that would give one."""
+    answer = ask(azure, config)
+    assert answer.status == 1
+    assert "useManagedIdentityExtension" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "authority", "registry"),
+    [
+        ("AzureUSGovernmentCloud", "login.microsoftonline.us", "myreg.azurecr.us"),
+        (" azurechinacloud ", "login.chinacloudapi.cn", "myreg.azurecr.cn"),
+        ("unheard of", ENTRA, REGISTRY),
+    ],
+)
+def test_each_cloud_has_its_own_authority(azure: Azure, name: str, authority: str, registry: str) -> None:
+    """The pod's token goes to the authority of the node's cloud; an unknown cloud is the public one."""
+    pod = cloud.pod_token()
+    azure.on(authority, cloud.federated_answers(pod))
+    azure.on(registry, cloud.registry_answers(host=registry))
+    annotations = {"kubernetes.azure.com/acr-client-id": CLIENT, "kubernetes.azure.com/acr-tenant-id": TENANT}
+    answer = ask(azure, {"cloud": name}, image=f"{registry}/app", token=pod, annotations=annotations)
+    assert set(answer.auth) == {"*.azurecr.*", registry}
+
+
+STACK_REGISTRY = "myreg.azurecr.stack.example"
+
+
+@pytest.mark.parametrize("way", ["file", "resource manager", "both"])
+def test_a_private_cloud_is_described_by_file_or_resource_manager(
+    azure: Azure, tmp_path: Path, way: str
+) -> None:
+    """Authority and registry suffix are the private cloud's; the resource manager has the last word."""
+    certified = make_certified()
+    described = tmp_path / "stack.json"
+    right = {
+        "activeDirectoryEndpoint": "https://login.stack.example",
+        "containerRegistryDNSSuffix": ".azurecr.stack.example",
+    }
+    wrong = {"activeDirectoryEndpoint": "https://evil.example/", "containerRegistryDNSSuffix": "evil.example"}
+    described.write_text(json.dumps(right if way == "file" else wrong))
+    config: dict[str, object] = {
+        "cloud": "AzureStackCloud",
+        "aadClientId": CLIENT,
+        "tenantId": TENANT,
+        "aadClientCertPath": certified.write_pem(tmp_path),
+    }
+    if way != "file":
+        config["resourceManagerEndpoint"] = "https://management.stack.example/"
+    azure.on("management.stack.example", describe_stack)
+    azure.on("login.stack.example", cloud.token_reply())
+    azure.on(STACK_REGISTRY, cloud.registry_answers(host=STACK_REGISTRY))
+    env = {"AZURE_ENVIRONMENT_FILEPATH": str(described)} if way != "resource manager" else {}
+    answer = ask(azure, config, image=f"{STACK_REGISTRY}/app", env=env)
+    assert set(answer.auth) == {"*.azurecr.*", STACK_REGISTRY}
+    sent = azure.sent("login.stack.example")[0]
+    audience = f"https://login.stack.example/{TENANT}/oauth2/v2.0/token"
+    certified.check(sent.form["client_assertion"], CLIENT, audience)
+
+
+def describe_stack(received: Received) -> Reply:
+    """The resource manager's description of its clouds."""
+    assert received.target == "/metadata/endpoints?api-version=2019-05-01"
+    other = {"name": "Other", "authentication": {"loginEndpoint": "https://evil.example"}}
+    entry = {
+        "name": "AzureStackCloud",
+        "authentication": {"loginEndpoint": "https://login.stack.example"},
+        "suffixes": {"acrLoginServer": "azurecr.stack.example"},
+    }
+    return Reply(200, [other, entry])
+
+
+def test_a_private_cloud_may_have_ad_fs(azure: Azure, tmp_path: Path) -> None:
+    """Which knows RS256 and SHA-1 thumbprints, and has an endpoint of its own."""
+    certified = make_certified()
+    entry = {
+        "name": "stack",
+        "authentication": {"loginEndpoint": "https://adfs.stack.example/adfs"},
+        "suffixes": {"acrLoginServer": "azurecr.stack.example"},
+    }
+    azure.on("management.stack.example", Reply(200, entry))
+    azure.on("adfs.stack.example", cloud.token_reply())
+    azure.on(STACK_REGISTRY, cloud.registry_answers(host=STACK_REGISTRY))
+    config: dict[str, object] = {
+        **CERTIFIED,
+        "resourceManagerEndpoint": "https://management.stack.example",
+        "aadClientCertPath": certified.write_pem(tmp_path),
+    }
+    assert ask(azure, config, image=f"{STACK_REGISTRY}/app").status == 0
+    sent = azure.sent("adfs.stack.example")[0]
+    assert sent.target == "/adfs/oauth2/token"
+    audience = "https://adfs.stack.example/adfs/oauth2/token"
+    certified.check(sent.form["client_assertion"], CLIENT, audience, is_old=True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply(404), "answered status 404"),
+        (Reply(200, body=b"<html>"), "not valid JSON"),
+        (Reply(200, [{"name": "Other"}]), "there is no cloud 'stack', only 'Other'"),
+        (
+            Reply(200, {"name": "stack", "authentication": {"loginEndpoint": "http://evil.example"}}),
+            "https",
+        ),
+    ],
+    ids=["404", "garbage", "another cloud", "no TLS"],
+)
+def test_a_resource_manager_that_describes_nothing_is_an_error(azure: Azure, reply: Reply, said: str) -> None:
+    """Without a description nobody is asked for a token."""
+    azure.on("management.stack.example", reply)
+    config = {**MANAGED, "cloud": "stack", "resourceManagerEndpoint": "https://management.stack.example"}
+    answer = ask(azure, config)
+    assert answer.status == 1
+    assert said in answer.stderr
+    assert azure.imds_received == []
+
+
+def test_a_private_cloud_without_a_description_says_what_to_set(azure: Azure) -> None:
+    """The error names the variable."""
+    answer = ask(azure, {**PRINCIPAL, "cloud": "AzureStackCloud"})
+    assert answer.status == 1
+    assert "AZURE_ENVIRONMENT_FILEPATH is not set" in answer.stderr
+
+
+def test_backoff_and_user_agent_of_the_config_are_used(azure: Azure) -> None:
+    """One retry means two attempts, and Entra hears the agent's name."""
+    azure.on(ENTRA, Reply(503))
+    config = {
+        **MANAGED,
+        "userAgent": "my-node",
+        "cloudProviderBackoff": True,
+        "cloudProviderBackoffRetries": 1,
+        "cloudProviderBackoffDuration": 0.01,
+    }
+    annotations = {"kubernetes.azure.com/acr-client-id": CLIENT, "kubernetes.azure.com/acr-tenant-id": TENANT}
+    assert ask(azure, config, token=cloud.pod_token(), annotations=annotations).status == 1
+    assert [sent.headers["user-agent"] for sent in azure.sent(ENTRA)] == ["my-node"] * 2
+
+
+@pytest.mark.parametrize("config", [MANAGED, {"tenantId": "another"}], ids=["managed", "no managed identity"])
+def test_a_service_account_logs_in_by_federation(azure: Azure, config: dict[str, object]) -> None:
+    """Its token is exchanged in the annotations' tenant, and that tenant is told to the registry."""
+    token, pod = cloud.registry_token(), cloud.pod_token()
+    azure.on(ENTRA, cloud.federated_answers(pod))
+    azure.on(REGISTRY, cloud.registry_answers(token))
+    answer = ask(azure, config, token=pod, annotations=ANNOTATIONS)
+    assert answer.auth[REGISTRY] == (cloud.ZERO_USER, token)
+
+
+def test_compat_sends_the_configs_tenant_to_the_registry(azure: Azure) -> None:
+    """As upstream, whatever the annotation says."""
+    pod = cloud.pod_token()
+    azure.on(ENTRA, cloud.federated_answers(pod))
+    azure.on(REGISTRY, cloud.registry_answers(tenant="another"))
+    config = {**MANAGED, "tenantId": "another"}
+    assert ask(azure, config, "--compat", token=pod, annotations=ANNOTATIONS).status == 0
+
+
+def test_compat_ignores_a_service_account_without_managed_identity(azure: Azure) -> None:
+    """As upstream, the static credentials are handed out; but the annotations must be right."""
+    pod = cloud.pod_token()
+    answer = ask(azure, PRINCIPAL, "--compat", token=pod, annotations=ANNOTATIONS)
+    assert answer.auth["*.azurecr.io"] == STATIC
+    assert ask(azure, PRINCIPAL, "--compat", token=pod).status == 1
+    assert azure.asked == []
+
+
+@pytest.mark.parametrize("args", [(), ("--compat",)], ids=["ours", "compat"])
+@pytest.mark.parametrize("name", [*ANNOTATIONS])
+@pytest.mark.parametrize("value", [None, ""], ids=["missing", "empty"])
+def test_a_service_account_needs_both_annotations(
+    azure: Azure, args: tuple[str, ...], name: str, value: str | None
+) -> None:
+    """The error names the annotation that is missing or empty."""
+    annotations = {key: text for key, text in ANNOTATIONS.items() if key != name}
+    if value is not None:
+        annotations[name] = value
+    answer = ask(azure, MANAGED, *args, token=cloud.pod_token(), annotations=annotations)
+    assert answer.status == 1
+    assert name in answer.stderr
+    assert azure.asked == []
+
+
+def test_missing_annotations_matter_to_compat_even_for_foreign_images(azure: Azure) -> None:
+    """As upstream, the identity is judged first; ours judges the image first."""
+    image = "docker.io/library/busybox"
+    assert ask(azure, MANAGED, token=cloud.pod_token(), image=image).auth == {}
+    assert ask(azure, MANAGED, "--compat", token=cloud.pod_token(), image=image).status == 1
+
+
+def test_a_missing_federated_credential_is_spelled_out(azure: Azure) -> None:
+    """Issuer, subject and audience to enter are those of the token, which itself is not shown."""
+    azure.on(
+        ENTRA, cloud.refused(700213, "invalid_request", "No matching federated identity record found", 400)
+    )
+    answer = ask(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS)
+    assert answer.status == 1
+    assert "AADSTS700213" in answer.stderr
+    for part in (
+        "https://oidc.test/",
+        "system:serviceaccount:team:puller",
+        "api://AzureADTokenExchange",
+        CLIENT,
+    ):
+        assert part in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (cloud.refused(700016), "check the client ID and the tenant ID"),
+        (cloud.refused(90002), "check the tenant ID"),
+        (cloud.refused(999999), "code=999999"),
+        (Reply(500), "try again later"),
+        (Reply(401, body=b"podmark"), "check the tenant"),
+        (Reply(429, {"error": "too_many"}, headers={"Retry-After": "600"}), "too many requests"),
+        (Reply(200, body=b"entramarktoken"), "not a JSON object"),
+        (Reply(302, headers={"Location": "https://evil.example/"}), "status 302"),
+    ],
+    ids=["application", "tenant", "number", "broken", "no JSON", "throttled", "garbage", "redirect"],
+)
+def test_a_refusal_of_entra_says_what_to_do(azure: Azure, reply: Reply, said: str) -> None:
+    """Known numbers have advice, and nothing of the request shows; a redirect is not followed."""
+    azure.on(ENTRA, reply)
+    answer = ask(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS)
+    assert answer.status == 1
+    assert said in answer.stderr
+    assert set(azure.asked) == {f"{ENTRA}:443"}
+
+
+@pytest.mark.parametrize("number", [50076, 50079, 50126, 65001, 500011, 7000218])
+def test_advice_names_no_flag_of_another_plugin(azure: Azure, number: int) -> None:
+    """--login and --server-id belong to keyferry-aks."""
+    azure.on(ENTRA, cloud.refused(number))
+    answer = ask(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS)
+    assert f"code={number}" in answer.stderr
+    assert "--" not in answer.stderr
+
+
+@pytest.mark.parametrize("number", [700213, 700016])
+def test_the_pause_that_entra_asks_for_is_passed_on(azure: Azure, number: int) -> None:
+    """Also with advice that is made for the token."""
+    refused = cloud.refused(number)
+    azure.on(ENTRA, Reply(429, refused.document, headers={"Retry-After": "600"}))
+    answer = ask(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS)
+    assert answer.stderr.endswith("keyferry-acr: retry after 600 s\n")
+
+
+@pytest.mark.parametrize("pod", [cloud.pod_token(), "podmarkopaque"], ids=["JWT", "opaque"])
+def test_an_echoed_assertion_is_masked(azure: Azure, pod: str) -> None:
+    """What Entra quotes of the token is not passed on."""
+    azure.on(
+        ENTRA, lambda received: cloud.refused(50027, text=f"bad {received.form['client_assertion']} here")
+    )
+    answer = ask(azure, MANAGED, token=pod, annotations=ANNOTATIONS)
+    assert answer.status == 1
+    assert "AADSTS50027: bad ******** here" in answer.stderr
+
+
+@pytest.mark.parametrize("tenant", ["../common", "a/b", "x?y", "t#", "t t", "..", "evil.example@x"])
+def test_a_tenant_cannot_lead_elsewhere(azure: Azure, tenant: str) -> None:
+    """An annotation is the pod author's, so what is no tenant is refused before anything is sent."""
+    annotations = {**ANNOTATIONS, "kubernetes.azure.com/acr-tenant-id": tenant}
+    answer = ask(azure, MANAGED, token=cloud.pod_token(), annotations=annotations)
+    assert answer.status == 1
+    assert "is neither an ID nor a domain name" in answer.stderr
+    assert azure.asked == []
+
+
+BINDING_ARGS = ("--ib-apiserver-ip=127.0.0.1", "--ib-default-tenant-id", TENANT)
+
+
+def bindings_name(azure: Azure) -> str:
+    """The endpoint's name, and the port it has here."""
+    return f"bindings.test:{azure.environ['KEYFERRY_TEST_TLS_PORT']}"
+
+
+@pytest.mark.parametrize("annotated", [True, False], ids=["annotation", "default"])
+def test_an_identity_binding_logs_in(azure: Azure, *, annotated: bool) -> None:
+    """The endpoint is dialled by address and known by name, never through a proxy."""
+    pod, name = cloud.pod_token(), bindings_name(azure)
+
+    def answer(received: Received) -> Reply:
+        assert (received.method, received.target) == ("POST", "/")
+        assert received.form == {
+            "grant_type": "client_credentials",
+            "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+            "client_assertion": pod,
+            "scope": f"{cloud.AUDIENCE}/.default",
+            "client_id": CLIENT,
+        }
+        return Reply(200, {"access_token": cloud.ENTRA_TOKEN, "expires_in": 3600})
+
+    azure.on(name, answer)
+    azure.on(REGISTRY, cloud.registry_answers())
+    args = [*BINDING_ARGS, "--ib-sni-name", name, "--ib-ca-file", azure.environ["SSL_CERT_FILE"]]
+    args += [] if annotated else ["--ib-default-client-id", CLIENT]
+    annotations = {"kubernetes.azure.com/acr-client-id": CLIENT} if annotated else None
+    answer_ = ask(azure, {}, *args, token=pod, annotations=annotations)
+    assert set(answer_.auth) == {"*.azurecr.*", REGISTRY}
+    assert azure.asked == [f"{REGISTRY}:443"] * 2
+
+
+def test_identity_bindings_trust_their_own_authority_alone(azure: Azure, tmp_path: Path) -> None:
+    """A certificate that the system trusts is not enough."""
+    other = tmp_path / "other"
+    other.mkdir()
+    args = [*BINDING_ARGS, "--ib-sni-name", bindings_name(azure), "--ib-default-client-id", CLIENT]
+    answer = ask(azure, {}, *args, "--ib-ca-file", str(Authority(other).bundle), token=cloud.pod_token())
+    assert answer.status == 1
+    assert "certificate is not trusted" in answer.stderr
+    empty = tmp_path / "empty.crt"
+    empty.write_text("")
+    for path, said in ((str(empty), "cannot be read as a bundle"), ("/nowhere/ca.crt", "does not exist")):
+        answer = ask(azure, {}, *args, "--ib-ca-file", path, token=cloud.pod_token())
+        assert said in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("token", "annotations", "said"),
+    [
+        ("", {}, "serviceAccountTokenAudience"),
+        ("t", {"kubernetes.azure.com/acr-client-id": ""}, "there is no client ID"),
+        ("t", {}, "there is no client ID"),
+    ],
+    ids=["no token", "empty client", "no client"],
+)
+def test_identity_bindings_need_a_token_and_a_client(
+    azure: Azure, token: str, annotations: dict[str, str], said: str
+) -> None:
+    """The error names the setting of the kubelet, or the annotation."""
+    args = ("--ib-sni-name=bindings.test", "--ib-apiserver-ip=127.0.0.1")
+    answer = ask(azure, {}, *args, token=token, annotations=annotations)
+    assert answer.status == 1
+    assert said in answer.stderr
+
+
+def test_a_refused_identity_binding_says_what_to_do(azure: Azure) -> None:
+    """The advice is to bind the identity; the pod's token does not show."""
+    name = bindings_name(azure)
+    azure.on(
+        name, lambda received: Reply(403, {"error": "denied", "error_description": received.body.decode()})
+    )
+    args = [*BINDING_ARGS, "--ib-sni-name", name, "--ib-default-client-id", CLIENT]
+    pod = cloud.pod_token()
+    answer = ask(azure, {}, *args, "--ib-ca-file", azure.environ["SSL_CERT_FILE"], token=pod)
+    assert answer.status == 1
+    assert "az aks identity-binding" in answer.stderr
+    assert pod.split(".")[1] not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '\ufeff{"tenantId": "t", "useManagedIdentityExtension": true, "userAssignedIdentityID": "007"}',
+        '{"tenantId": "t", "useManagedIdentityExtension": true, "userAssignedIdentityID": "007", "other": [1]}',
+        '{"TENANTID": "t", "usemanagedidentityextension": true, "UserAssignedIdentityId": "007"}',
+        '{"tenantID": "old", "tenantId": "t", "useManagedIdentityExtension": "true", "userAssignedIdentityID": "007"}',
+        "tenantId: t\nuseManagedIdentityExtension: yes\nuserAssignedIdentityID: 007\n",
+        "---\ntenantId: 't'\nuseManagedIdentityExtension: true\nuserAssignedIdentityID: \"007\"\nother: {a: [b]}\n",
+        "{tenantId: t, useManagedIdentityExtension: true, userAssignedIdentityID: 007}",
+        "x: &x [1, 2]\ny: [*x, *x]\ntenantId: t\nuseManagedIdentityExtension: on\nuserAssignedIdentityID: 007",
+    ],
+)
+def test_the_same_config_in_many_spellings(text: str) -> None:
+    """Keys in any case, the last of two wins, numbers keep their spelling, unknown keys do not matter."""
+    expected = Config(tenant_id="t", use_managed_identity=True, user_assigned_identity="007")
+    assert parse_config(text.encode(), "here") == expected
+
+
+@pytest.mark.parametrize("text", ["", " \n", "{}", "# nothing\n", "\ufeff", "null_key: ~"])
+def test_an_empty_file_is_an_empty_config(text: str) -> None:
+    """As upstream has it."""
+    assert parse_config(text.encode(), "here") == Config()
+
+
+@pytest.mark.parametrize(
+    "text", ["just text", "- a\n- b", "[1]", "7", '{"a": ', "a: b: c", "a\n\tb: c", "{" * 1_000]
+)
+def test_what_is_no_mapping_is_refused(text: str) -> None:
+    """With the file's name and none of its content."""
+    with pytest.raises(ProvideError, match="the file is neither a JSON object nor a YAML mapping"):
+        parse_config(text.encode(), "the file")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"aadClientSecret": ["hidden"]}', "aadClientSecret is an object or a list, expected a text"),
+        ('{"aadClientSecret": 5}', "aadClientSecret is a number"),
+        ('{"useManagedIdentityExtension": "hidden"}', "useManagedIdentityExtension is a text"),
+        ('{"cloudProviderBackoffRetries": "hidden"}', "cloudProviderBackoffRetries is a text"),
+        ('{"cloudProviderBackoffRetries": -1}', "expected a number that is not negative"),
+        ("aadClientId: {hidden: x}", "aadClientId is an object or a list"),
+        ("aadClientId: true", "aadClientId is true or false"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named_and_not_quoted(text: str, said: str) -> None:
+    """The key helps, the value may be a secret."""
+    with pytest.raises(ProvideError) as caught:
+        parse_config(text.encode(), "the file")
+    assert said in str(caught.value)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_bomb_of_aliases_does_not_go_off() -> None:
+    """Nothing below the top is built."""
+    levels = "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]\n" for at in range(1, 30))
+    merges = "".join(f"m{at}: &m{at} {{<<: [{', '.join([f'*m{at - 1}'] * 9)}]}}\n" for at in range(1, 30))
+    text = f"a0: &a0 [x]\n{levels}m0: &m0 {{x: y}}\n{merges}tenantId: t\n"
+    assert parse_config(text.encode(), "here") == Config(tenant_id="t")
+
+
+def test_numbers_of_backoff_are_read() -> None:
+    """From both forms."""
+    expected = Config(use_backoff=True, backoff_retries=6, backoff_seconds=0.5)
+    text = '{"cloudProviderBackoff": true, "cloudProviderBackoffRetries": 6, "cloudProviderBackoffDuration": 0.5}'
+    assert parse_config(text.encode(), "here") == expected
+    text = "cloudProviderBackoff: true\ncloudProviderBackoffRetries: 6\ncloudProviderBackoffDuration: 0.5\n"
+    assert parse_config(text.encode(), "here") == expected
+
+
+def test_a_config_does_not_show_its_secrets() -> None:
+    """Not in a repr either."""
+    config = parse_config(b'{"aadClientSecret": "hidden", "aadClientCertPassword": "hidden"}', "here")
+    assert "hidden" not in repr(config)
+
+
+RESOURCE = "https://containerregistry.azure.net"
+TOKEN = Reply(200, {"access_token": ENTRA_TOKEN, "expires_on": "1893456000"})
+
+
+def question(environ: dict[str, str], identity: Identity = Identity()) -> IdentityRequest:
+    """A question for a registry's token."""
+    return IdentityRequest(resource=RESOURCE, identity=identity, environ=environ, deadline=Deadline(20))
+
+
+def expect(
+    method: str, headers: dict[str, str], query: dict[str, str], form: dict[str, str] | None = None
+) -> Handler:
+    """A source that gives the token for exactly one request."""
+
+    def answer(received: Received) -> Reply:
+        assert (received.method, received.path) == (method, "/token")
+        assert received.query == query
+        for name, value in headers.items():
+            assert received.headers[name] == value
+        assert (received.form if form is not None else {}) == (form or {})
+        return TOKEN
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("identity", "named"),
+    [
+        (Identity(), {}),
+        (Identity(client_id="c"), {"client_id": "c"}),
+        (Identity.parse("/subscriptions/r"), {"mi_res_id": "/subscriptions/r"}),
+    ],
+)
+def test_app_service_answers(identity: Identity, named: dict[str, str]) -> None:
+    """With the header that proves one runs inside."""
+    query = {"api-version": "2019-08-01", "resource": RESOURCE, **named}
+    with serving(expect("GET", {"x-identity-header": "hdr"}, query)) as server:
+        environ = {"IDENTITY_ENDPOINT": f"{server.url}/token", "IDENTITY_HEADER": "hdr"}
+        token = request_identity_token(question(environ, identity))
+    assert (token.value, token.expires_at) == (ENTRA_TOKEN, 1893456000)
+
+
+@pytest.mark.parametrize(("client", "default"), [("c", "d"), ("", "c")])
+def test_machine_learning_answers(client: str, default: str) -> None:
+    """With the client given, or else the workspace's default."""
+    query = {"api-version": "2017-09-01", "resource": RESOURCE, "clientid": "c"}
+    with serving(expect("GET", {"secret": "sec"}, query)) as server:
+        environ = {
+            "MSI_ENDPOINT": f"{server.url}/token",
+            "MSI_SECRET": "sec",
+            "DEFAULT_IDENTITY_CLIENT_ID": default,
+        }
+        assert request_identity_token(question(environ, Identity(client_id=client))).value == ENTRA_TOKEN
+        with pytest.raises(ProvideError, match="client ID"):
+            request_identity_token(question(environ, Identity(resource_id="/r")))
+
+
+def test_cloud_shell_answers() -> None:
+    """To a form, and for the user alone."""
+    with serving(expect("POST", {"metadata": "true"}, {}, {"resource": RESOURCE})) as server:
+        environ = {"MSI_ENDPOINT": f"{server.url}/token"}
+        assert request_identity_token(question(environ)).value == ENTRA_TOKEN
+        with pytest.raises(ProvideError, match="does not support user-assigned"):
+            request_identity_token(question(environ, Identity(client_id="c")))
+
+
+def test_service_fabric_is_known_by_its_thumbprint(tmp_path: Path) -> None:
+    """The secret is sent to that certificate alone, whoever signed it."""
+    query = {"api-version": "2019-07-01-preview", "resource": RESOURCE}
+    handler = expect("GET", {"secret": "sec", "accept": "application/json"}, query)
+    with serving(handler, Authority(tmp_path).context("fabric")) as server:
+        pem = ssl.get_server_certificate(("127.0.0.1", server.port))
+        found = hashlib.sha1(ssl.PEM_cert_to_DER_cert(pem), usedforsecurity=False).hexdigest()
+        environ = {
+            "IDENTITY_ENDPOINT": f"{server.url}/token",
+            "IDENTITY_HEADER": "sec",
+            "IDENTITY_SERVER_THUMBPRINT": found.upper(),
+        }
+        assert request_identity_token(question(environ)).value == ENTRA_TOKEN
+        before = len(server.received)
+        with pytest.raises(HttpError, match="IDENTITY_SERVER_THUMBPRINT"):
+            request_identity_token(question({**environ, "IDENTITY_SERVER_THUMBPRINT": "0" * 40}))
+        assert len(server.received) == before
+        with pytest.raises(ProvideError, match="does not support user-assigned"):
+            request_identity_token(question(environ, Identity(client_id="c")))
+        for endpoint in ("http://x/", f"https://u:p@127.0.0.1:{server.port}/"):
+            with pytest.raises(HttpError, match="IDENTITY_ENDPOINT: is not an https:// URL"):
+                request_identity_token(question({**environ, "IDENTITY_ENDPOINT": endpoint}))
+        assert len(server.received) == before
+
+
+def test_service_fabric_that_is_gone_is_an_error() -> None:
+    """With the place, and without the secret."""
+    environ = {
+        "IDENTITY_ENDPOINT": "https://127.0.0.1:1/token",
+        "IDENTITY_HEADER": "hidden",
+        "IDENTITY_SERVER_THUMBPRINT": "0",
+    }
+    with pytest.raises(HttpError, match=r"https://127.0.0.1:1/token: cannot be reached") as caught:
+        request_identity_token(question(environ))
+    assert "hidden" not in str(caught.value)
+
+
+def arc_server(path: str, key: str = "key content") -> Handler:
+    """Arc's agent: it names a file, and then wants its content."""
+
+    def check(received: Received) -> Reply:
+        assert received.headers["authorization"] == f"Basic {key}"
+        assert received.headers["metadata"] == "true"
+        return TOKEN
+
+    return in_turn(Reply(401, headers={"WWW-Authenticate": f"Basic realm={path}"}), check)
+
+
+def ask_arc(monkeypatch: pytest.MonkeyPatch, url: str, folder: Path) -> str:
+    """Ask an agent of Arc, whose key files are in *folder*; gives the token."""
+    monkeypatch.setattr(managed_identity, "ARC_KEYS", str(folder))
+    return request_identity_token(question({"IDENTITY_ENDPOINT": url, "IMDS_ENDPOINT": url})).value
+
+
+def test_arc_wants_to_see_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which proves that one may read it."""
+    (tmp_path / "x.key").write_text("key content")
+    with serving(arc_server(f"{tmp_path}/x.key")) as server:
+        assert ask_arc(monkeypatch, server.url, tmp_path) == ENTRA_TOKEN
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../x.key",
+        "deep/x.key",
+        "x.txt",
+        "/etc/passwd",
+        "missing.key",
+        "long.key",
+        "empty.key",
+        "lines.key",
+        "",
+    ],
+)
+def test_arc_cannot_make_one_read_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Nothing is sent of a file that is elsewhere, is no key, or is too long."""
+    folder = tmp_path / "tokens"
+    (folder / "deep").mkdir(parents=True)
+    for path in (tmp_path / "x.key", folder / "deep" / "x.key", folder / "x.txt"):
+        path.write_text("other")
+    (folder / "long.key").write_text("x" * 4097)
+    (folder / "empty.key").write_text("")
+    (folder / "lines.key").write_text("a\r\nX-Other: b")
+    with serving(arc_server(f"{folder}/{name}" if not name.startswith("/") else name)) as server:
+        with pytest.raises(ProvideError):
+            ask_arc(monkeypatch, server.url, folder)
+        assert len(server.received) == 1
+
+
+def test_arc_is_asked_where_its_variables_or_its_agent_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variables name it, or its program is there; it has no user-assigned identities."""
+    agent = tmp_path / "himds"
+    monkeypatch.setattr(managed_identity, "ARC_AGENT", str(agent))
+    both = {"IDENTITY_ENDPOINT": "http://127.0.0.1:1/x", "IMDS_ENDPOINT": "http://127.0.0.1:1"}
+    with pytest.raises(ProvideError, match="Azure Arc does not support user-assigned"):
+        request_identity_token(question(both, Identity(client_id="c")))
+    with serving(in_turn(TOKEN)) as server:
+        machine = {"AZURE_POD_IDENTITY_AUTHORITY_HOST": server.url}
+        assert request_identity_token(question(machine, Identity(client_id="c"))).value == ENTRA_TOKEN
+        agent.write_text("")
+        with pytest.raises(ProvideError, match="Azure Arc does not support user-assigned"):
+            request_identity_token(question(machine, Identity(client_id="c")))
+
+
+def test_a_secret_of_the_environment_is_masked_in_a_refusal() -> None:
+    """Even if the service quotes it."""
+    echo = Reply(403, {"error": "no", "error_description": "header hidden was wrong"})
+    with serving(in_turn(echo)) as server:
+        asked = question({"IDENTITY_ENDPOINT": server.url, "IDENTITY_HEADER": "hidden"})
+        with pytest.raises(ProvideError) as caught:
+            request_identity_token(asked)
+    assert "hidden" not in str(caught.value)
+    assert "was wrong" in str(caught.value)

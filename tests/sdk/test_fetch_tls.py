@@ -1,0 +1,216 @@
+"""TLS of plugins' requests: whom they trust, and what is said where they do not."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from keyferry.sdk import Deadline, HttpError
+from keyferry.sdk.http import HttpOptions, Retry, fetch
+from support.certificates import key_pem, make_certificate, make_key
+from support.fake_cloud import Authority, FakeServer, Reply, serving
+from support.parts import need
+
+LATE = 60.0
+QUICK = Retry(attempts=3, first_seconds=0.01, most_seconds=0.02)
+ADVICE = "set SSL_CERT_FILE to a bundle with that authority"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that only these tests know."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def server(authority: Authority) -> Iterator[FakeServer]:
+    """A server with a certificate of that authority."""
+    with serving(lambda _: Reply(body=b"ok"), authority.context("127.0.0.1", "localhost")) as running:
+        yield running
+
+
+def get(server: FakeServer, options: HttpOptions, host: str = "127.0.0.1") -> bytes:
+    """Fetch from a server by one of its names."""
+    url = f"https://{host}:{server.port}/"
+    return fetch("GET", url, deadline=Deadline(LATE), retry=QUICK, options=options).body
+
+
+def test_a_bundle_in_the_environment_is_trusted(
+    server: FakeServer, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SSL_CERT_FILE says whom to trust, as for all programs around us."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
+    assert get(server, HttpOptions()) == b"ok"
+
+
+def hashed(folder: Path, bundle: Path) -> Path:
+    """A folder of authorities as OpenSSL looks them up: by a hash of their names."""
+    done = subprocess.run(
+        [need("openssl"), "x509", "-noout", "-hash", "-in", bundle],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (folder / f"{done.stdout.strip()}.0").write_bytes(bundle.read_bytes())
+    return folder
+
+
+def test_a_folder_in_the_environment_is_trusted(
+    server: FakeServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SSL_CERT_DIR says whom to trust, too; alone, and beside an SSL_CERT_FILE that does not know the server."""
+    monkeypatch.setenv("SSL_CERT_DIR", str(hashed(tmp_path, authority.bundle)))
+    assert get(server, HttpOptions()) == b"ok"
+    other = tmp_path / "other.pem"
+    other.write_text(make_certificate(make_key()))
+    monkeypatch.setenv("SSL_CERT_FILE", str(other))
+    assert get(server, HttpOptions()) == b"ok"
+
+
+def test_a_bundle_is_trusted_beside_a_folder_that_does_not_know_the_server(
+    server: FakeServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of the two hides what is in the other."""
+    (tmp_path / "other").mkdir()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.setenv("SSL_CERT_DIR", str(hashed(folder, Authority(tmp_path / "other").bundle)))
+    with pytest.raises(HttpError, match="its certificate is not trusted"):
+        get(server, HttpOptions())
+    assert server.received == []
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
+    assert get(server, HttpOptions()) == b"ok"
+
+
+def test_a_bundle_of_the_route_is_trusted(server: FakeServer, authority: Authority) -> None:
+    """By its path, or as text."""
+    assert get(server, HttpOptions(ca_file=str(authority.bundle))) == b"ok"
+    assert get(server, HttpOptions(ca_data=authority.bundle.read_text())) == b"ok"
+
+
+def test_a_bundle_of_the_route_is_trusted_alone(
+    server: FakeServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one in its place leaves out the environment's."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
+    other = Authority(tmp_path)
+    with pytest.raises(HttpError, match="not trusted"):
+        get(server, HttpOptions(ca_file=str(other.bundle)))
+
+
+def test_an_unknown_authority_is_final(server: FakeServer) -> None:
+    """Nothing is sent, nothing is tried again, and the message says what can be done."""
+    with pytest.raises(HttpError) as caught:
+        get(server, HttpOptions())
+    assert caught.value.problem.startswith("its certificate is not trusted: ")
+    assert ADVICE in caught.value.hint
+    assert server.received == []
+
+
+def test_a_certificate_of_another_name_is_refused(authority: Authority) -> None:
+    """The name in the URL is the name in the certificate, or there is no request."""
+    with serving(lambda _: Reply(), authority.context("other.example")) as server:
+        with pytest.raises(HttpError) as caught:
+            get(server, HttpOptions(ca_file=str(authority.bundle)))
+        assert "IP address mismatch" in caught.value.problem
+        assert not caught.value.problem.endswith(".")
+        with pytest.raises(HttpError, match="Hostname mismatch"):
+            get(server, HttpOptions(ca_file=str(authority.bundle)), "localhost")
+        assert server.received == []
+
+
+def test_a_common_name_is_no_name(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Go, whichever way the authority is known; the message says what to do about it."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    hashed(folder, authority.bundle)
+    with serving(lambda _: Reply(), authority.context(common_name="localhost")) as server:
+        for options in (
+            HttpOptions(ca_file=str(authority.bundle)),
+            HttpOptions(ca_data=authority.bundle.read_text()),
+            HttpOptions(),
+        ):
+            monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+            with pytest.raises(HttpError) as caught:
+                get(server, options, "localhost")
+            assert caught.value.problem == (
+                "its certificate is not trusted: Hostname mismatch, certificate is not valid for 'localhost'; "
+                "only its subject alternative names count, a common name does not"
+            )
+            assert caught.value.hint == "have it issued with this name among its subject alternative names"
+        assert server.received == []
+
+
+def test_the_name_of_the_url_is_checked_at_another_address(authority: Authority) -> None:
+    """Dialling elsewhere does not change whom the plugin wants to talk to."""
+    options = HttpOptions(ca_file=str(authority.bundle), address="127.0.0.1")
+    with serving(lambda _: Reply(body=b"ok"), authority.context("real.example")) as server:
+        assert get(server, options, "real.example") == b"ok"
+        with pytest.raises(HttpError, match="Hostname mismatch"):
+            get(server, options, "fake.example")
+
+
+def expired(folder: Path) -> tuple[ssl.SSLContext, str]:
+    """A server with a certificate of yesterday, and the bundle that would trust it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(9), now - timedelta(1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "old.pem"
+    path.write_text(key_pem(key) + certificate.public_bytes(Encoding.PEM).decode())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context, str(path)
+
+
+def test_a_certificate_that_has_expired_is_refused(tmp_path: Path) -> None:
+    """Also one of a trusted authority."""
+    context, bundle = expired(tmp_path)
+    with serving(lambda _: Reply(), context) as server:
+        with pytest.raises(HttpError, match="certificate has expired"):
+            get(server, HttpOptions(ca_file=bundle), "localhost")
+        assert server.received == []
+
+
+def test_any_certificate_is_taken_only_where_the_user_says_so(server: FakeServer) -> None:
+    """An explicit choice, and no default."""
+    assert not HttpOptions().is_insecure
+    assert get(server, HttpOptions(is_insecure=True)) == b"ok"
+
+
+BUNDLES = {
+    "missing": (HttpOptions(ca_file="/no/such/bundle"), "the CA bundle '/no/such/bundle': does not exist"),
+    "a-folder": (HttpOptions(ca_file="/"), "the CA bundle '/': cannot be read as a bundle of certificates"),
+    "no-pem": (HttpOptions(ca_data="x"), "the given CA bundle: cannot be read as a bundle of certificates"),
+    "no-text": (HttpOptions(ca_data="é"), "the given CA bundle: cannot be read as a bundle of certificates"),
+}
+
+
+@pytest.mark.parametrize("case", BUNDLES.values(), ids=BUNDLES)
+def test_a_bundle_that_is_none_is_said_before_anything_is_sent(
+    case: tuple[HttpOptions, str], server: FakeServer
+) -> None:
+    """Whose fault it is, is clear; no attempt is wasted on it."""
+    options, words = case
+    with pytest.raises(HttpError) as caught:
+        get(server, options)
+    assert str(caught.value) == words
+    assert caught.value.__context__ is None
+    assert server.received == []

@@ -1,0 +1,149 @@
+"""Documents in JSON and YAML, SARIF, and the commands of GitHub Actions."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any
+
+import pytest
+import yaml
+
+from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
+from keyferry._core.severity import Severity
+from keyferry._core.values import replace
+from keyferry.show.documents import as_yaml, make_document, reason_document, render_document
+from keyferry.show.reports import SarifResult, SarifRule, annotation, to_sarif
+
+RULES = (
+    SarifRule(code="A1", severity=Severity.ERROR, title="one", why="why one", fix="do one"),
+    SarifRule(code="A2", severity=Severity.INFO, title="two", why="why two", fix="do two"),
+)
+
+
+def test_a_finding_points_to_its_rule_and_place() -> None:
+    finding = SarifResult(
+        code="A2", severity=Severity.INFO, message="found", path="a.b", file="some folder/x.yaml", line=3
+    )
+    document: Any = to_sarif(
+        RULES, [finding, SarifResult(code="A1", severity=Severity.ERROR, message="nowhere")]
+    )
+    run = document["runs"][0]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["A1", "A2"]
+    assert len(run["results"][0].pop("partialFingerprints")["keyferryFinding/v1"]) == 66
+    assert run["results"][0] == {
+        "ruleId": "A2",
+        "ruleIndex": 1,
+        "level": "note",
+        "message": {"text": "found"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "some%20folder/x.yaml"},
+                    "region": {"startLine": 3, "startColumn": 1},
+                },
+                "logicalLocations": [{"fullyQualifiedName": "a.b"}],
+            }
+        ],
+    }
+    assert "locations" not in run["results"][1]
+
+
+def test_the_tool_and_its_rules_say_where_to_read_more() -> None:
+    document: Any = to_sarif(RULES, [], docs="https://docs.example/keyferry")
+    driver = document["runs"][0]["tool"]["driver"]
+    assert driver["informationUri"] == "https://docs.example/keyferry"
+    assert driver["semanticVersion"] == driver["version"]
+    assert [rule["helpUri"] for rule in driver["rules"]] == [
+        "https://docs.example/keyferry/lint-codes.html#a1",
+        "https://docs.example/keyferry/lint-codes.html#a2",
+    ]
+
+
+def test_while_nobody_serves_the_docs_the_rules_carry_the_help_themselves() -> None:
+    """A document of this version refers to no address; it has the text, for those who show Markdown too."""
+    document: Any = to_sarif(RULES, [], docs="")
+    driver = document["runs"][0]["tool"]["driver"]
+    assert "informationUri" not in driver
+    assert all("helpUri" not in rule for rule in driver["rules"])
+    assert driver["rules"][0]["help"] == {
+        "text": "why one\n\nWhat to do: do one",
+        "markdown": "**A1: one**\n\nwhy one\n\n**What to do:** do one",
+    }
+
+
+def _prints(*findings: SarifResult) -> list[str]:
+    document: Any = to_sarif(RULES, findings)
+    return [each["partialFingerprints"]["keyferryFinding/v1"] for each in document["runs"][0]["results"]]
+
+
+def test_a_fingerprint_survives_what_moves_a_finding() -> None:
+    """Lines and indices change when something is added above; the code, the file and the message stay."""
+    first = SarifResult(
+        code="A1",
+        severity=Severity.ERROR,
+        message="'x': first at line 3",
+        path="a[0].b",
+        file="x.yaml",
+        line=4,
+        column=2,
+    )
+    moved = replace(first, message="'x': first at line 9", path="a[7].b", line=10)
+    assert _prints(first) == _prints(moved)
+    assert _prints(first) != _prints(replace(first, message="'y': first at line 3"))
+
+
+def test_equal_findings_of_a_run_are_told_apart() -> None:
+    finding = SarifResult(code="A1", severity=Severity.ERROR, message="same", path="a", file="x.yaml", line=4)
+    one, two = _prints(finding, finding)
+    assert (one[:64], one[-2:], two[-2:]) == (two[:64], ":1", ":2")
+
+
+class Colour(StrEnum):
+    """A word of a closed set."""
+
+    RED = "red"
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_a_member_of_a_word_enum_is_written_as_its_text(output: str, read: type) -> None:
+    """Whoever makes a document need not think of it."""
+    document = make_document("Paint", colour=Colour.RED, colours=[Colour.RED], by={Colour.RED: 1})
+    assert read(str(render_document(document, output))) == {
+        "apiVersion": "keyferry.dev/v1alpha1",
+        "kind": "Paint",
+        "colour": "red",
+        "colours": ["red"],
+        "by": {"red": 1},
+    }
+
+
+def test_the_words_of_a_reason_are_plain_texts() -> None:
+    """Stage and outcome are what they were before there were enums for them."""
+    reason = Reason(stage=ReasonStage.KEY, subject="reg.io", outcome=ReasonOutcome.NO_MATCH, text="why")
+    document = reason_document(reason)
+    assert (document["stage"], document["outcome"]) == ("key", "no-match")
+    assert {type(document[name]) for name in ("stage", "outcome")} == {str}
+
+
+def test_text_that_only_looks_like_another_type_is_quoted() -> None:
+    """YAML would read it as a number or a boolean otherwise."""
+    assert yaml.safe_load(str(as_yaml({"a": "yes", "b": "1", "c": Colour.RED}))) == {
+        "a": "yes",
+        "b": "1",
+        "c": "red",
+    }
+
+
+@pytest.mark.parametrize(
+    ("severity", "command"),
+    [(Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.INFO, "notice")],
+)
+def test_each_severity_has_its_command(severity: Severity, command: str) -> None:
+    assert annotation(severity, "KF1", "m") == f"::{command} title=KF1::m"
+
+
+def test_nothing_of_a_text_ends_a_property_or_the_command() -> None:
+    shown = annotation(Severity.ERROR, "a:b,c", "100%\r\n::error::x", file="d,e:f%.yaml", line=3, column=4)
+    assert shown == ("::error file=d%2Ce%3Af%25.yaml,line=3,col=4,title=a%3Ab%2Cc::100%25%0D%0A::error::x")
+    assert "\033" not in annotation(Severity.INFO, "t", "a\033[2J")

@@ -1,0 +1,208 @@
+"""A node of the API server for tests, whose pods are real processes that run keyferry.
+
+Its agent's pod, if it has one, has the provider config and the plugins where the chart mounts them; a debug pod has the
+whole node's files below ``/host``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .certificates import Authority
+from .commands import Node
+from .kube import TOKEN, Kube
+from .kubernetes_api import Json, KubernetesApi, account, pod
+from .kubernetes_exec import Exec, Finished
+from .pod_world import PodWorld
+
+NODE = "node1"
+AGENT_LABELS = {"app.kubernetes.io/name": "keyferry"}
+_SECONDS = 60
+# Variables of the caller's machine.
+_CALLERS = ("KEYFERRY_AGENT", "KEYFERRY_CONFIG", "KEYFERRY_BIN_DIR", "KUBECONFIG", "KUBERC")
+
+
+@dataclass
+class FarNode:
+    """A node with providers: ``files`` has them. ``run`` what is executed in its pods, and how often."""
+
+    api: KubernetesApi
+    files: Node
+    name: str = NODE
+    commands: list[tuple[str, ...]] = field(default_factory=list)
+    pods: list[Json] = field(default_factory=list)
+    # What the pods say in place of keyferry.
+    says: Finished | None = None
+    # What they write on standard error beside what keyferry writes.
+    notes: bytes = b""
+    # A pod that waits: the reason and message of its containers.
+    waits: tuple[str, str] | None = None
+    is_slow: bool = False
+    # The socket of its container runtime, and its kubelet's root; without them neither is seen.
+    cri: str = ""
+    # The folder that a debug pod has as its host's root: then its files are found as on a node.
+    host_root: str = ""
+    root: str = ""
+    # The folder of its processes, by which a debug pod finds its kubelet with its files, its runtime and its records.
+    processes: str = ""
+
+    def add_agent(
+        self, namespace: str = "kube-system", name: str = "keyferry-abcde", **metadata: object
+    ) -> Json:
+        """Add the pod of a node agent, as the chart's DaemonSet makes it."""
+        document = pod(name, namespace, nodeName=self.name)
+        owner = {
+            "kind": "DaemonSet",
+            "name": "keyferry",
+            "controller": True,
+            "uid": "d",
+            "apiVersion": "apps/v1",
+        }
+        document["metadata"] = {
+            "name": name,
+            "namespace": namespace,
+            "labels": AGENT_LABELS,
+            "ownerReferences": [owner],
+            **metadata,
+        }
+        document["spec"] = {"nodeName": self.name, "containers": [{"name": "agent", "image": "keyferry"}]}
+        document["status"] = {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [{"name": "agent", "state": {"running": {}}}],
+        }
+        self.api.add(document)
+        self.api.exec.run = self.run_in_agent
+        return document
+
+    def run_in_agent(self, asked: Exec) -> Finished:
+        """Run a command in the agent's container, with the variables that the chart sets."""
+        assert asked.container == "agent"
+        return self._run(asked.command, self._variables_of_the_chart())
+
+    def _variables_of_the_chart(self) -> dict[str, str]:
+        return {"KEYFERRY_CONFIG": str(self.files.config), "KEYFERRY_BIN_DIR": str(self.files.bin_dir)}
+
+    def _variables_of_a_debug_pod(self) -> dict[str, str]:
+        if self.processes:
+            return {"KEYFERRY_PROC": self.processes}
+        return {} if self.host_root else self._variables_of_the_chart()
+
+    def start(self, made: Json) -> None:
+        """Run a pod that was made, as a kubelet does: its status changes, and each container has a log."""
+        self.pods.append(made)
+        threading.Thread(target=self._run_pod, args=(made,), daemon=True).start()
+
+    def _run_pod(self, made: Json) -> None:
+        spec = made["spec"]
+        assert isinstance(spec, dict)
+        if spec["nodeName"] != self.name:
+            return
+        statuses: list[Json] = []
+        if self.waits is not None:
+            reason, message = self.waits
+            state = {"waiting": {"reason": reason, "message": message}}
+            statuses = [{"name": each["name"], "state": state} for each in spec["containers"]]
+            made["status"] = {"phase": "Pending", "containerStatuses": statuses}
+            return
+        made["status"] = {"phase": "Running", "containerStatuses": []}
+        while self.is_slow:
+            time.sleep(0.02)
+        for each in spec["containers"]:
+            done = self._run(tuple(each["command"]), self._variables_of_a_debug_pod())
+            self.api.logs[str(made_name(made)), each["name"]] = done.stderr + done.stdout
+            statuses.append({"name": each["name"], "state": {"terminated": {"exitCode": done.code}}})
+        is_well = all(each["state"]["terminated"]["exitCode"] == 0 for each in statuses)  # type: ignore[index] # made above
+        made["status"] = {"phase": "Succeeded" if is_well else "Failed", "containerStatuses": statuses}
+
+    def _run(self, command: tuple[str, ...], env: Mapping[str, str]) -> Finished:
+        self.commands.append(command)
+        if self.says is not None:
+            return self.says
+        program, *words = command
+        assert program == "keyferry"
+        # What isolates a test from this machine stays.
+        clean = {name: value for name, value in os.environ.items() if name not in _CALLERS}
+        done = subprocess.run(
+            [sys.executable, "-m", "keyferry", *self._own_paths(words)],
+            env={**clean, "HOME": str(self.files.folder), "NO_COLOR": "1", **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+        return Finished(done.returncode, done.stdout, self.notes + done.stderr)
+
+    def _own_paths(self, words: list[str]) -> list[str]:
+        """Return a command line with this node's own paths, in place of what is found below ``/host``."""
+        own = list(words)
+        if "--host-root" in own:
+            at = own.index("--host-root")
+            assert own[at + 1] == "/host"
+            own[at : at + 2] = ["--host-root", self.host_root] if self.host_root else []
+        if self.cri and "--cri" in own:
+            own[own.index("--cri") + 1] = self.cri
+            own += ["--root", self.root, "--policy", "AlwaysVerify"]
+        return [*own, "--root", self.root] if self.root and own[0] == "records" else own
+
+
+def made_name(made: Json) -> str:
+    """Return the name of a pod."""
+    metadata = made["metadata"]
+    assert isinstance(metadata, dict)
+    return str(metadata["name"])
+
+
+@contextmanager
+def cluster_of_bob(authority: Authority) -> Iterator[KubernetesApi]:
+    """Yield a server with the pod ``web`` of namespace ``shop``, which bob may read; he may also ask its node."""
+    with KubernetesApi(authority) as api:
+        api.add_user(TOKEN, "bob")
+        api.permit(TOKEN, "get list", "pods secrets serviceaccounts events", "shop")
+        permit_asking_nodes(api)
+        api.add(account(), account(namespace="default"), pod())
+        yield api
+
+
+def permit_asking_nodes(api: KubernetesApi) -> None:
+    """Permit bob to ask nodes, through the pods of their agents in ``kube-system`` and debug pods in ``default``."""
+    api.permit(TOKEN, "list", "pods", "")
+    api.permit(TOKEN, "get create", "pods/exec", "kube-system")
+    api.permit(TOKEN, "get list create delete", "pods", "default")
+    api.permit(TOKEN, "get", "pods/log", "default")
+
+
+def kubeconfig_of_bob(folder: Path, api: KubernetesApi, authority: Authority) -> Kube:
+    """Return bob's kubeconfig, in a new folder."""
+    folder.mkdir()
+    kube = Kube(folder)
+    kube.write(api.url, ca=authority.pem, user={"token": TOKEN})
+    return kube
+
+
+def far_node(api: KubernetesApi, folder: Path, name: str = NODE) -> FarNode:
+    """Return a node whose pods are run, without an agent and without providers."""
+    folder.mkdir(exist_ok=True)
+    node = FarNode(api, Node(folder), name)
+    api.on_pod = node.start
+    return node
+
+
+def leave_node(world: PodWorld) -> FarNode:
+    """Let the caller be on another machine, and may ask the pod's node; return that node, which has no agent."""
+    world.is_node = False
+    for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT"):
+        del world.env[name]
+    permit_asking_nodes(world.api)
+    world.api.add(account(namespace="default"))
+    node = FarNode(world.api, world.node, NODE, processes=str(world.processes))
+    world.api.on_pod = node.start
+    return node
