@@ -24,7 +24,7 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 # Files and folders that tests make are as on a node: only their owner writes them. Tests of the umask set their own.
 os.umask(0o022)
 
-# About noon here, so that whatever is shown of the next hours and of the last ones is of the same day, whenever tests run.
+# About noon here: what is shown of the hours before and after is of the same day, whenever tests run.
 os.environ["TZ"] = f"NOON{time.gmtime().tm_hour - 12:+d}"
 if hasattr(time, "tzset"):
     time.tzset()
