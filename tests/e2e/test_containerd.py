@@ -255,15 +255,18 @@ def test_never_does_not_tell_an_image_that_is_there_from_one_that_is_not(
 def test_a_pull_that_is_killed_never_leaves_an_image_that_strangers_may_use(
     world: World, runtime: Runtime, tmp_path: Path
 ) -> None:
-    """Killed at any point; after recovery the image is not there, must be verified, or has the right record."""
-    image = world.put("basic", "killed/app", build(*(noise(2_000_000) for _ in range(3))))
+    """Killed at any point; after recovery the image is not there, must be verified, or has the right record.
+
+    Each time another image, since a runtime may finish what a process that is dead has asked for.
+    """
     secret = write_secret(tmp_path, "of-alice", world.host("basic"), "alice", USERS["alice"])
-    own = credentials_of(image, secret_of(world, "alice"))
     chance = random.Random(7)  # noqa: S311 - no secret
     options = ["--secret", secret, *world.options("runtime", tmp_path)]
     interrupted = 0
     for number in range(KILLS):
         root = tmp_path / f"root-{number}"
+        image = world.put("basic", f"killed/app{number}", build(*(noise(2_000_000) for _ in range(3))))
+        own = credentials_of(image, secret_of(world, "alice"))
         with started_pull(image, "--root", str(root), *options) as process:
             kill_after_the_intent(process, root, chance.uniform(0, 0.3))
         interrupted += bool(intents_in(root))
