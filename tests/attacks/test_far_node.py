@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scri
 
 IMAGE = "registry.example/team/app:v1"
 HEAD = {"apiVersion": "keyferry.dev/v1alpha1", "kind": "ImageExplanation", "config": {}, "reasons": []}
+DEBUG = ("--agent", "off", "--debug-image", "registry.example/keyferry:1")
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\u202e\r\nkeyferry: all is well"
 
 Explain = Callable[..., Done]
@@ -77,6 +79,14 @@ def provider(name: str, outcome: str = "ran", **facts: object) -> Json:
         "outcome": outcome,
         "text": "skipped: because",
         "facts": facts,
+    }
+
+
+def failed(cause: str = "exit", **more: object) -> Json:
+    """Return the fields of an answer in which a provider fails."""
+    return {
+        "reasons": [match("p", "registry.example"), provider("p", "failed")],
+        "failures": [{"provider": "p", "cause": cause, "message": "", **more}],
     }
 
 
@@ -139,22 +149,38 @@ def test_escapes_of_the_node_reach_no_terminal(node: FarNode, explain: Explain) 
         provider("p", "failed", cacheKeyType=ESCAPES, error=ESCAPES),
         match("q", "registry.example/team"),
         provider("q", "skipped"),
+        match("r", "registry.example"),
+        provider("r", "failed"),
+        match("s", "registry.example"),
+        provider("s", keys=["registry.example"]),
     ]
-    reasons[-1]["text"] = f"skipped: {ESCAPES}"
+    reasons[5]["text"] = f"skipped: {ESCAPES}"
+    now = "2026-01-01T00:00:00Z"
     say(
         node,
         reasons=reasons,
-        failures=[{"provider": "p", "cause": ESCAPES, "message": ESCAPES}],
-        config=dict.fromkeys(("path", "pathFrom", "binDir", "binDirFrom", "environmentFrom"), ESCAPES),
+        failures=[
+            {"provider": "p", "cause": ESCAPES, "message": ESCAPES},
+            {"provider": "r", "cause": "exit", "message": ESCAPES, "exitStatus": 3, "stderr": ESCAPES},
+        ],
+        config={
+            **dict.fromkeys(("path", "pathFrom", "binDir", "binDirFrom", "environmentFrom"), ESCAPES),
+            "ignoredSettings": [ESCAPES],
+        },
+        evidence={
+            "kubeletStarted": now,
+            "changes": [{"what": ESCAPES, "how": "changed", "time": now}],
+            "unread": [{"path": ESCAPES, "changed": now, "started": now, "kind": "provider config"}],
+        },
     )
-    for output in ("table", "wide", "json", "yaml"):
-        done = explain("-o", output)
+    for output, through in product(("table", "wide", "json", "yaml"), ((), DEBUG)):
+        done = explain("-o", output, *through)
         text = done.stdout + done.stderr
         assert all(each.isprintable() or each == "\n" for each in text), output
         assert "\nkeyferry: all is well" not in text
         assert "from node" in text or output in ("json", "yaml")
     # Nor does it stand in a document, for a program that prints it.
-    document = json.loads(explain("-o", "json").stdout)
+    document = json.loads(explain("-o", "json", *DEBUG).stdout)
     assert json.dumps(document, ensure_ascii=False).replace("\\n", "").isprintable()
     assert "\\u001b" not in json.dumps(document)
 
@@ -180,6 +206,10 @@ def test_secrets_of_a_node_that_does_not_mask_them_are_not_shown(node: FarNode, 
         reasons=[match("p", "registry.example"), provider("p", "failed")],
         failures=[{"provider": "p", "cause": "exit", "message": "plugin 'p': password=kf-marked-password"}],
     )
+    assert "kf-marked" not in explain("-o", "wide").stdout
+    failure = {"provider": "p", "cause": "exit", "exitStatus": 3, "stderr": "password=kf-marked-password"}
+    say(node, reasons=[match("p", "registry.example"), provider("p", "failed")], failures=[failure])
+    assert "exit status 3" in explain("-o", "wide").stdout
     assert "kf-marked" not in explain("-o", "wide").stdout
 
 
@@ -253,6 +283,10 @@ def test_a_node_causes_few_questions_to_the_api_server(
         {"credentials": [{"source": "x"}]},
         {"missing": [None]},
         {"failures": "none"},
+        failed(exitStatus=1e9),
+        failed(exitStatus="soon"),
+        failed(exitStatus=3, stderr="x" * 5000),
+        failed("not-found", folderChanged="soon"),
     ],
 )
 def test_what_is_not_understood_is_no_answer(node: FarNode, explain: Explain, fields: Json) -> None:
@@ -262,6 +296,29 @@ def test_what_is_not_understood_is_no_answer(node: FarNode, explain: Explain, fi
     assert done.returncode == 6, done.stdout
     assert "it is not understood here" in done.stdout
     assert len(done.stdout) < 2000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"evidence": []},
+        {"evidence": {"kubeletStarted": 7}},
+        {"evidence": {"kubeletStarted": "soon"}},
+        {"evidence": {"unread": [{"path": "/p", "kind": "everything"}]}},
+        {"evidence": {"unread": [{"path": ["/p"], "kind": "provider config"}]}},
+        {"evidence": {"unread": [{"path": f"/{at}", "kind": "provider config"} for at in range(2000)]}},
+        {"evidence": {"changes": [{"what": "it", "how": "all is well"}]}},
+        {"evidence": {"changes": [{"what": "it", "how": "changed", "time": "2026-01-01T00:00:00Z", "delaySeconds": 1e300}]}},
+        {"config": {"ignoredSettings": "all"}},
+    ],
+)
+def test_what_a_kubelets_node_says_is_read_from_a_debug_pod_alone(
+    node: FarNode, explain: Explain, fields: Json
+) -> None:
+    """The agent's pod has no kubelet: what it says of one is not read."""
+    say(node, **fields)
+    assert "it is not understood here" in explain(*DEBUG).stdout
+    assert "it is not understood here" not in explain().stdout
 
 
 @pytest.mark.parametrize(

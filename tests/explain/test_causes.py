@@ -9,7 +9,7 @@ import pytest
 from keyferry._core.values import replace
 from keyferry.errors import Kind, PluginExitError, RegistryError
 from keyferry.explain.causes import explain
-from keyferry.explain.evidence import Evidence, see
+from keyferry.explain.evidence import Evidence, KubeletStart, see
 from keyferry.explain.explanation import Explanation, Facts, Outcome
 from keyferry.explain.registry import RegistryCheck
 from keyferry.images.answer import Answer, LookupInput, MissingInput
@@ -192,12 +192,13 @@ def test_a_config_that_is_newer_than_the_kubelet_is_not_the_kubelets(is_certain:
         kind=ChangedFile.PROVIDER_CONFIG,
         is_certain=is_certain,
     )
-    found = explained(with_plugin(), refused(unread=(newer,)))
+    start = KubeletStart(at=NOW - 3600, unread=(newer,))
+    found = explained(with_plugin(), refused(start=start))
     assert found.outcome is Outcome.NOT_KNOWN_YET
     assert ("has not read /etc/p.yaml" in found.text) is is_certain
     assert "restart" in found.cures[0].text
     # A secret needs no restart, so its refusal is one.
-    assert explained(with_secret(), refused(unread=(newer,))).outcome is Outcome.REFUSED
+    assert explained(with_secret(), refused(start=start)).outcome is Outcome.REFUSED
 
 
 def test_the_kubelet_may_hold_an_older_answer_until_a_bound() -> None:

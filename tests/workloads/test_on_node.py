@@ -196,7 +196,7 @@ def test_a_plugin_that_fails_on_the_node_is_the_cause(node: FarNode, explain: Ex
 
 
 def test_what_happened_stays_the_callers(api: KubernetesApi, node: FarNode, explain: Explain) -> None:
-    """The status and the events are the API server's; the credential that the node has is the one that was refused."""
+    """The status and the events are the API server's; the node has a credential, and tells how long it is kept."""
     message = (
         f'Failed to pull image "{IMAGE}": failed to pull and unpack image "{IMAGE}": failed to resolve reference '
         f'"{IMAGE}": pulling from host {HOST} failed with status code [manifests v1]: 401 Unauthorized'
@@ -229,8 +229,10 @@ def test_what_happened_stays_the_callers(api: KubernetesApi, node: FarNode, expl
     node.add_agent()
     done = explain()
     assert done.returncode == 5, done.stdout
-    assert done.stdout.startswith("✗ the registry refuses user 'AWS' of provider ecr (401 Unauthorized, ")
-    assert "(from node 'node1')" in done.stdout
+    assert done.stdout.startswith("✗ the registry refused the kubelet (401 Unauthorized, ")
+    told = " ".join(done.stdout.split())
+    assert "now the plugin gives user 'AWS' of provider ecr; the kubelet may hold an older answer" in told
+    assert "(cache duration 1 h) (from node 'node1')" in told
 
 
 def test_an_image_alone_needs_the_name_of_the_node(node: FarNode, keyferry: Explain) -> None:

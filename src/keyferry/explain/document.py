@@ -8,6 +8,7 @@ from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.secrets import MASK, redact
 from keyferry._core.user_info import hide_user_info
 from keyferry.api.meta import format_time
+from keyferry.errors import KeyferryError, PluginExitError, PluginNotFoundError
 from keyferry.images.answer import missing_documents
 from keyferry.show.documents import make_document, reason_document
 
@@ -62,15 +63,24 @@ def credential_document(credential: Credential, *, reveal: bool = False) -> dict
 
 
 def failures_document(failures: Iterable[Failure]) -> list[dict[str, object]]:
-    """Return failures of providers as documents."""
+    """Return failures of providers as documents; what is not known of one has no field."""
     return [
         {
             "provider": failure.provider,
             "cause": str(failure.error.kind),
             "message": str(failure.error),
+            **_run_document(failure.error),
         }
         for failure in failures
     ]
+
+
+def _run_document(error: KeyferryError) -> dict[str, object]:
+    if isinstance(error, PluginExitError):
+        return {"exitStatus": error.status, "stderr": error.stderr_tail}
+    if isinstance(error, PluginNotFoundError) and error.folder_changed_ns is not None:
+        return {"folderChanged": format_time(error.folder_changed_ns)}
+    return {}
 
 
 def decision_document(decision: Decision, missing: tuple[MissingInput, ...] = ()) -> dict[str, object]:
@@ -283,12 +293,22 @@ def _evidence(evidence: Evidence) -> dict[str, object]:
             for state in evidence.states
         ],
         "events": [event_document(event) for event in evidence.events],
-        "changes": [{"what": change.what, "time": time_text(change.at)} for change in evidence.changes],
+        "changes": [
+            {
+                "what": change.what,
+                "how": change.how,
+                "time": time_text(change.at),
+                "delaySeconds": change.delay_seconds,
+            }
+            for change in evidence.changes
+        ],
+        "kubeletStarted": time_text(evidence.started),
         "unread": [
             {
                 "path": file.path,
                 "changed": time_text(file.changed),
                 "started": time_text(file.started),
+                "kind": str(file.kind),
                 "certain": file.is_certain,
             }
             for file in evidence.unread

@@ -19,6 +19,7 @@ from keyferry.images.node.changes import (
     newer_than_kubelet,
     read_config_hash,
 )
+from keyferry.images.node.kubelet import Kubelet
 from keyferry.images.reference import parse_image
 from keyferry.pulls.failure_text import UNREACHED_KINDS, FailureKind, PullFailure, recognise, says_why
 from keyferry.workloads.events import EARLIER_REASONS, PullEvent
@@ -66,13 +67,20 @@ class LastAttempt(Value):
     since: float | None = None
 
 
+class KubeletStart(Value):
+    """When a kubelet started, in seconds since 1970, None if that is not seen; *unread* are the files changed since."""
+
+    at: float | None = None
+    unread: tuple[Newer, ...] = ()
+
+
 class Evidence(Value):
-    """What was seen of one image of a pod at the instant *now*, in seconds since 1970.
+    """What was seen of an image, and of the pod that uses it, at the instant *now*, in seconds since 1970.
 
     *phase* is that of the pod, empty if it has no status, *reason* why it failed. *events* are those about the image,
     and *pod_events* those about the whole pod, newest last. *changes* are the sources of credentials whose last change
-    is known, *runtime_changes* the files that tell the container runtime how to reach the registry, *unread* the files
-    that changed after the kubelet started, which reads them once.
+    is known, *runtime_changes* the files that tell the container runtime how to reach the registry. *started* is when
+    the kubelet started, None if that is not seen, *unread* the files that changed since, which it reads once.
     """
 
     now: float = 0.0
@@ -84,6 +92,7 @@ class Evidence(Value):
     pod_events: tuple[PullEvent, ...] = ()
     changes: tuple[Change, ...] = ()
     runtime_changes: tuple[Change, ...] = ()
+    started: float | None = None
     unread: tuple[Newer, ...] = ()
 
     @property
@@ -171,7 +180,7 @@ def see(
     now: float,
     changes: tuple[Change, ...] = (),
     runtime_changes: tuple[Change, ...] = (),
-    unread: tuple[Newer, ...] = (),
+    start: KubeletStart = KubeletStart(),
 ) -> Evidence:
     """Return what the status of *pod* and its *events* show of *containers*, which use one image.
 
@@ -198,7 +207,8 @@ def see(
         pod_events=tuple(each for each in kept if not each.container),
         changes=changes,
         runtime_changes=runtime_changes,
-        unread=unread,
+        started=start.at,
+        unread=start.unread,
     )
 
 
@@ -264,19 +274,24 @@ def see_image(
     answer: Answer,
     containers: tuple[PodContainer, ...],
     mirrors: Mirrors | None,
-    unread: tuple[Newer, ...],
+    start: KubeletStart,
+    changes_there: tuple[Change, ...] = (),
 ) -> Evidence:
-    """Return what was seen of the image of *answer*, which *containers* of the pod use; nothing without a pod."""
+    """Return what was seen of the image of *answer*, which *containers* of the pod use, if the inputs have a pod.
+
+    *changes_there* are those that the pod's node told from afar.
+    """
+    now, changes = time.time(), (*_changes(inputs, answer, start), *changes_there)
     if inputs.sources.workload is None:
-        return Evidence()
+        return Evidence(now=now, changes=changes, started=start.at, unread=start.unread)
     return see(
         inputs.sources.workload,
         containers,
         inputs.sources.events,
-        now=time.time(),
-        changes=tuple(_changes(inputs, answer, unread)),
+        now=now,
+        changes=changes,
         runtime_changes=() if mirrors is None else tuple(_runtime_changes(mirrors)),
-        unread=unread,
+        start=start,
     )
 
 
@@ -293,9 +308,9 @@ def _file_changes(*paths: str) -> Iterator[Change]:
             yield Change(what=path, at=at)
 
 
-def _changes(inputs: Inputs, answer: Answer, unread: tuple[Newer, ...]) -> Iterator[Change]:
+def _changes(inputs: Inputs, answer: Answer, start: KubeletStart) -> Iterator[Change]:
     """Yield the last changes of what the credentials that are found come from."""
-    sources, node, docker_config = inputs.sources, inputs.node, inputs.docker_config.path
+    sources, docker_config = inputs.sources, inputs.docker_config.path
     found = {credential.source for credential in answer.credentials}
     secrets = {f"pull secret {source.name}" for source in found if source.secret is not None}
     yield from (change for change in sources.changes if change.what in secrets)
@@ -303,36 +318,45 @@ def _changes(inputs: Inputs, answer: Answer, unread: tuple[Newer, ...]) -> Itera
     if account is not None and sources.account_changed_at is not None:
         what = f"service account {account.namespace}/{account.name}"
         yield Change(what=what, at=sources.account_changed_at)
-    if node.elsewhere or node.kubelet is None:
+    if _kubelet(inputs) is None:
         return
     providers = [source.name for source in found if source.kind == SourceKind.PROVIDER]
-    if providers and node.kubelet.started is not None:
+    if providers and start.at is not None:
         # It has read its config again, and forgotten the answers of plugins.
-        yield Change(what="the kubelet", at=node.kubelet.started, how="restarted")
+        yield Change(what="the kubelet", at=start.at, how="restarted")
     plugins = (os.path.join(inputs.found.bin_dir, name) for name in providers)
-    yield from _file_changes(*plugins, inputs.found.config if providers and not unread else "")
+    yield from _file_changes(*plugins, inputs.found.config if providers and not start.unread else "")
     is_used = any(source.kind == SourceKind.NODE_DOCKER_CONFIG for source in found)
     at = changed_at(docker_config) if is_used and docker_config else None
     if at is not None:
         yield Change(what=f"docker config {docker_config}", at=at, delay_seconds=_DOCKER_CONFIG_SECONDS)
 
 
-def find_unread(inputs: Inputs) -> tuple[Newer, ...]:
-    """Return the files that changed after the kubelet of this node started, if it is the pod's.
+def _kubelet(inputs: Inputs) -> Kubelet | None:
+    """Return the kubelet of this node, if it is the pod's; for an image with a given config none is searched."""
+    node, found = inputs.node, inputs.found
+    if node.elsewhere:
+        return None
+    if found.kubelet is not None or (found.config and inputs.sources.workload is None):
+        return found.kubelet
+    return node.kubelet
+
+
+def find_start(inputs: Inputs) -> KubeletStart:
+    """Return when the kubelet of this node started, if it is the pod's, and the files that changed since.
 
     Where a time says so of the provider config, the kubelet is asked for the hash of what it has read, if it can be.
     """
-    node, found = inputs.node, inputs.found
-    kubelet = None if node.elsewhere else found.kubelet or node.kubelet
+    kubelet, found = _kubelet(inputs), inputs.found
     if kubelet is None:
-        return ()
-    settings = node.settings_of(kubelet)
+        return KubeletStart()
+    settings = inputs.node.settings_of(kubelet)
     path = found.config if found.kubelet is not None else ""
     newer = newer_than_kubelet(settings, path)
     if inputs.request.target and any(each.kind is ChangedFile.PROVIDER_CONFIG for each in newer):
         loaded = _loaded_hash(inputs.request, inputs.sources.node_name or kubelet.node_name)
-        return newer_than_kubelet(settings, path, loaded)
-    return newer
+        newer = newer_than_kubelet(settings, path, loaded)
+    return KubeletStart(at=kubelet.started, unread=newer)
 
 
 def _loaded_hash(request: Request, node_name: str) -> str:

@@ -14,7 +14,7 @@ from keyferry._core.values import Value, replace
 from keyferry._net.agent import OFF
 from keyferry.errors import EnvironmentProblem, ImageNameError, KeyferryError
 from keyferry.explain.causes import explain
-from keyferry.explain.evidence import find_unread, see_image
+from keyferry.explain.evidence import KubeletStart, find_start, see_image
 from keyferry.explain.explanation import Cure, Explanation, Facts, PullVerdict
 from keyferry.images.answer import ACCOUNT_INPUTS, Answer, LookupInput
 from keyferry.images.reference import is_image_name, parse_image
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from keyferry.explain.node_half import NodeHalf
     from keyferry.explain.node_question import Announce, NodeAnswers
     from keyferry.explain.registry import RegistryCheck
-    from keyferry.images.node.changes import Newer
     from keyferry.pulls.mirrors.endpoints import Mirrors
     from keyferry.pulls.records.decide import Decision
     from keyferry.pulls.records.records import Records
     from keyferry.workloads.events import PullEvent
+    from keyferry.workloads.objects import Change
     from keyferry.workloads.pods import PodContainer, WorkloadPod
 
 # The time limit of a question that nobody asked for.
@@ -113,10 +113,8 @@ def explain_inputs(
     workload = inputs.sources.workload
     answer = inputs.lookup(image, wait=wait)
     answer, half = _complete(_ask_node(inputs, (image,), announce, wait), answer)
-    if workload is None:
-        return explain(gather_facts(inputs, answer, half=half, wait=wait))
-    unread = find_unread(inputs)
-    return explain(gather_facts(inputs, answer, workload.using(image), unread, half=half, wait=wait))
+    containers = () if workload is None else workload.using(image)
+    return explain(gather_facts(inputs, answer, containers, find_start(inputs), half=half, wait=wait))
 
 
 def _ask_node(
@@ -152,7 +150,7 @@ def explain_pod(
             pod=pod, problem="it has no container with an image, so there is nothing to explain"
         )
     inputs = resolve(request, sources)
-    unread = find_unread(inputs)
+    start = find_start(inputs)
     told = _ask_node(inputs, filter(is_image_name, pod.by_image), announce, wait)
 
     def explain_containers(containers: tuple[PodContainer, ...]) -> ExplainedImage:
@@ -164,7 +162,7 @@ def explain_pod(
                 containers=containers, image=hide_user_info(image), problem=f"InvalidImageName: {error}"
             )
         answer, half = _complete(told, answer)
-        explanation = explain(gather_facts(inputs, answer, containers, unread, half=half, wait=wait))
+        explanation = explain(gather_facts(inputs, answer, containers, start, half=half, wait=wait))
         return ExplainedImage(containers=containers, image=image, explanation=explanation)
 
     return ExplainedPod(pod=pod, images=tuple(map(explain_containers, _groups(pod))), inputs=inputs)
@@ -185,15 +183,15 @@ def gather_facts(
     inputs: Inputs,
     answer: Answer,
     containers: tuple[PodContainer, ...] = (),
-    unread: tuple[Newer, ...] = (),
+    start: KubeletStart = KubeletStart(),
     *,
     half: NodeHalf | None = None,
     wait: Wait | None = None,
 ) -> Facts:
     """Return what is known about the image of *answer*, with the registry and the node's records if they are asked.
 
-    *containers* are those of the pod that use it, *unread* the files that the pod's kubelet may not have read. *half*
-    is what the node told, and is part of *answer*.
+    *containers* are those of the pod that use it, *start* is that of the pod's kubelet. *half* is what the node told,
+    and is part of *answer*.
     """
     request, sources = inputs.request, inputs.sources
     # The agent's plugins have its environment, not the one that was found for plugins that are run here.
@@ -208,14 +206,18 @@ def gather_facts(
     workload = sources.workload
     # With a config, no setting is missed, and the search for a kubelet among all processes is skipped.
     settings = None if inputs.found.config else inputs.node.settings
+    ignored: tuple[str, ...] = () if settings is None else settings.ignored
+    changes_there: tuple[Change, ...] = ()
+    if half is not None:
+        start, changes_there, ignored = half.start, half.changes, half.ignored_settings
     return Facts(
         answer=answer,
-        evidence=see_image(inputs, answer, containers, mirrors, unread),
+        evidence=see_image(inputs, answer, containers, mirrors, start, changes_there),
         check=check,
         mirrors=mirrors,
         decision=decision,
         containers=containers,
-        config=_config(inputs, half),
+        config={**_config(inputs, half), "ignoredSettings": list(ignored)},
         where=_where(inputs, half),
         notes=tuple(_notes(inputs, half)),
         traps=(*inputs.environment.traps, *traps),
@@ -228,7 +230,7 @@ def gather_facts(
         is_static=workload is not None and workload.is_static,
         pull_secrets=sources.pull_secrets,
         unused=sources.unused,
-        ignored_settings=() if settings is None else settings.ignored,
+        ignored_settings=ignored,
         half=half,
         command=request.explain_command(),
         node_cure=_node_cure(inputs, half),

@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from keyferry._core.clock import monotonic_ns
-from keyferry._core.secrets import MASK, redact
+from keyferry._core.secrets import MASK, redact, stderr_tail
 from keyferry._core.values import Value, field, replace
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
-from keyferry.errors import EnvironmentProblem, Kind, PluginError, ServiceAccountError
+from keyferry.errors import (
+    EnvironmentProblem,
+    Kind,
+    PluginError,
+    PluginExitError,
+    PluginNotFoundError,
+    ServiceAccountError,
+)
+from keyferry.explain.evidence import KubeletStart
 from keyferry.explain.node_record import NodeImage
 from keyferry.images.answer import (
     AgentNote,
@@ -25,17 +33,20 @@ from keyferry.images.answer import (
 )
 from keyferry.images.keyring import Keyring, ServiceAccountRef, Source, SourceKind, lookup_all
 from keyferry.images.match import matches
+from keyferry.images.node.changes import ChangedFile, Newer
 from keyferry.images.provider.accounts import NotApplicable, NotGivenError, identify
 from keyferry.images.provider.provider import unrun_provision
 from keyferry.workloads.inputs import Sources
 from keyferry.workloads.node import PluginEnvironment
 from keyferry.workloads.node_reply import NodeReply, ReplyPart, Through
+from keyferry.workloads.objects import Change
 
 __all__ = ["NodeHalf", "merge_answers", "read_node_half"]
 
 _KIND = "ImageExplanation"
 _MAX_PROVIDERS, _MAX_PATTERNS, _MAX_KEYS = 1000, 10_000, 1000
 _MAX_TEXT = 2048
+_MAX_STATUS = 255
 # For each, the API server is asked whether the node may request the token.
 _MAX_ACCOUNT_PROVIDERS = 10
 _ACCOUNT_INPUTS = (LookupInput.SERVICE_ACCOUNT, LookupInput.SERVICE_ACCOUNT_TOKEN)
@@ -53,7 +64,9 @@ class NodeHalf(Value):
     """What a node told: its *providers* with the answers of those that match, and the keys of its docker config.
 
     *pod* is the pod that answered. *seen* and *unseen* say of what, in words for people. *logins* are the keys and the
-    user names of the docker config that match the image, *image* is the image on the node, if that is seen.
+    user names of the docker config that match the image, *image* is the image on the node, if that is seen. *start* is
+    that of its kubelet, *changes* are those of what its credentials come from, *ignored_settings* those of the
+    kubelet's config that no kubelet reads.
     """
 
     node: str
@@ -71,6 +84,9 @@ class NodeHalf(Value):
     seen: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     image: NodeImage | None = None
+    start: KubeletStart = KubeletStart()
+    changes: tuple[Change, ...] = ()
+    ignored_settings: tuple[str, ...] = ()
 
     def with_image(self, image: NodeImage | None) -> NodeHalf:
         """Return the half with the image on the node, if that could be seen."""
@@ -130,12 +146,17 @@ def read_node_half(reply: NodeReply) -> NodeHalf:
     for name in ("config", "reasons"):
         document.check(document.has(name), name, "expected what a node has")
     config, is_debug = document.part("config"), reply.through is Through.DEBUG_POD
+    # The agent's pod has no kubelet.
+    evidence = document.part("evidence") if is_debug else ReplyPart({}, "")
+    start = _start(evidence)
     reasons = list(document.parts("reasons", _MAX_PATTERNS))
     missing = {each.text("input") for each in document.parts("missing", _MAX_KEYS)}
     has_files = LookupInput.NODE not in missing
     has_logins = is_debug and has_files and LookupInput.DOCKER_CONFIG not in missing
     found = (*(_SEEN if has_files else ()), *((_DOCKER_CONFIG,) if has_logins else ()))
     unseen = (each for each in (*_SEEN, _DOCKER_CONFIG) if each not in found)
+    if start.at is not None:
+        found = (*found, _START)
     return NodeHalf(
         node=reply.node,
         through=reply.through,
@@ -150,15 +171,19 @@ def read_node_half(reply: NodeReply) -> NodeHalf:
         provisions=tuple(_provisions(document, reasons)),
         logins=tuple(_logins(document)) if has_logins else (),
         seen=found,
-        unseen=(*unseen, *_unseen(config.text("environmentFrom"), is_debug=is_debug)),
+        unseen=(*unseen, *_unseen(config.text("environmentFrom"), start, is_debug=is_debug)),
+        start=start,
+        changes=tuple(_changes(evidence)),
+        ignored_settings=config.texts("ignoredSettings", _MAX_KEYS) if is_debug else (),
     )
 
 
-def _unseen(environment: str, *, is_debug: bool) -> Iterator[str]:
+def _unseen(environment: str, start: KubeletStart, *, is_debug: bool) -> Iterator[str]:
     """Yield what is not seen from the pod that answered, beside files, and the image, which a debug pod tells apart."""
     if not is_debug:
         yield _IMAGE
-    yield _START
+    if start.at is None:
+        yield _START
     if not is_debug or environment == _OWN_PROCESS:
         yield _ENVIRONMENT
 
@@ -254,6 +279,34 @@ def _untold(provider: str) -> Provision:
 # The node's document.
 
 
+def _start(evidence: ReplyPart) -> KubeletStart:
+    files = tuple(_unread(each) for each in evidence.parts("unread", _MAX_KEYS))
+    return KubeletStart(at=evidence.time("kubeletStarted"), unread=files)
+
+
+def _unread(part: ReplyPart) -> Newer:
+    changed, started, word = part.time("changed"), part.time("started"), part.text("kind")
+    part.check(word in tuple(ChangedFile), "kind", "expected the name of a file of the kubelet")
+    return Newer(
+        path=part.text("path"),
+        changed=changed or 0.0,
+        started=started or 0.0,
+        kind=ChangedFile(word),
+        is_certain=part.is_true("certain"),
+    )
+
+
+def _changes(evidence: ReplyPart) -> Iterator[Change]:
+    """Yield the changes of what the node's credentials come from; their verb is one of two."""
+    for each in evidence.parts("changes", _MAX_KEYS):
+        at, how = each.time("time"), each.text("how")
+        each.check(how in ("changed", "restarted"), "how", "expected a verb")
+        if at is not None:
+            yield Change(
+                what=each.text("what"), at=at, how=how, delay_seconds=each.number("delaySeconds") or 0.0
+            )
+
+
 def _providers(reasons: list[ReplyPart]) -> Iterator[CredentialProvider]:
     names: set[str] = set()
     for reason in reasons:
@@ -268,10 +321,15 @@ def _providers(reasons: list[ReplyPart]) -> Iterator[CredentialProvider]:
         yield CredentialProvider(
             name=name,
             match_images=tuple([single] if single else patterns),
+            default_cache_duration_ns=_nanoseconds(facts.number("defaultCacheDurationSeconds")),
             token_attributes=_token_attributes(facts.part("tokenAttributes"))
             if facts.has("tokenAttributes")
             else None,
         )
+
+
+def _nanoseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * _SECOND_NS)
 
 
 def _token_attributes(part: ReplyPart) -> ServiceAccountTokenAttributes:
@@ -319,6 +377,7 @@ def _provision(
         auth=auth,
         cache_key_type=facts.text("cacheKeyType"),
         expires_ns=None if left is None else monotonic_ns() + int(left * _SECOND_NS),
+        cache_duration_ns=_nanoseconds(facts.number("cacheDurationSeconds")),
         seconds=facts.number("seconds"),
         account=None if account is None else _account(account),
         skipped=text.removeprefix("skipped: ") if outcome is ProvisionOutcome.SKIPPED else "",
@@ -352,13 +411,19 @@ def _account(part: ReplyPart) -> ServiceAccountRef | None:
 
 
 def _error(provider: str, failure: ReplyPart | None) -> PluginError:
-    message, kind = "it failed, and the node does not tell why", Kind.ERROR
-    if failure is not None:
-        word = failure.text("cause")
-        kind = Kind(word) if word in tuple(Kind) else Kind.ERROR
-        message = redact(failure.text("message", _MAX_TEXT)).removeprefix(f"plugin {provider!r}: ")
+    if failure is None:
+        return PluginError(provider, "it failed, and the node does not tell why")
+    word, status = failure.text("cause"), failure.number("exitStatus")
+    if word == Kind.EXIT and status is not None:
+        failure.check(abs(status) <= _MAX_STATUS, "exitStatus", "expected the exit status of a process")
+        said = stderr_tail(failure.text("stderr", _MAX_TEXT, keep="\n").encode())
+        return PluginExitError(provider, int(status), stderr_tail=said)
+    message = redact(failure.text("message", _MAX_TEXT)).removeprefix(f"plugin {provider!r}: ")
+    if word == Kind.NOT_FOUND:
+        changed = _nanoseconds(failure.time("folderChanged"))
+        return PluginNotFoundError(provider, message, folder_changed_ns=changed)
     error = PluginError(provider, message)
-    error.kind = kind
+    error.kind = Kind(word) if word in tuple(Kind) else Kind.ERROR
     return error
 
 

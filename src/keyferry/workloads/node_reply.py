@@ -7,13 +7,15 @@ from enum import StrEnum
 
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, field
+from keyferry.api.meta import parse_time
 from keyferry.clusters.api_calls import Json
-from keyferry.errors import EnvironmentProblem
+from keyferry.errors import EnvironmentProblem, TimeError
 
 __all__ = ["MAX_NAME", "NodeReply", "ReplyPart", "Through"]
 
 MAX_NAME = 1024
 _MAX_NUMBER = 1e10
+_SECOND_NS = 1_000_000_000
 
 
 class Through(StrEnum):
@@ -56,13 +58,13 @@ class ReplyPart:
             place = f"{self.where}: {name}" if name else self.where
             raise EnvironmentProblem(f"{place}: {expected}; it is not understood here")
 
-    def text(self, name: str, most: int = MAX_NAME) -> str:
-        """Return a string that is harmless on a terminal; empty if there is none."""
+    def text(self, name: str, most: int = MAX_NAME, *, keep: str = "") -> str:
+        """Return a string that is harmless on a terminal but for characters in *keep*; empty if there is none."""
         value = self._fields.get(name)
         self.check(value is None or isinstance(value, str), name, "expected a string")
         text = value if isinstance(value, str) else ""
         self.check(len(text) <= most, name, f"expected at most {most} characters")
-        return printable(text)
+        return printable(text, keep)
 
     def number(self, name: str) -> float | None:
         """Return a number, None if there is none."""
@@ -72,6 +74,15 @@ class ReplyPart:
         number = float(value) if isinstance(value, (int, float)) else None
         self.check(number is None or abs(number) < _MAX_NUMBER, name, "expected a smaller number")
         return number
+
+    def time(self, name: str) -> float | None:
+        """Return an instant in seconds since 1970, None if there is none."""
+        text = self.text(name)
+        try:
+            return parse_time(text) / _SECOND_NS if text else None
+        except TimeError:
+            self.check(False, name, "expected a time")
+            return None
 
     def has(self, name: str) -> bool:
         """Return whether there is a field, and it is not null."""

@@ -25,6 +25,8 @@ from keyferry.images.keyring import Credential, Keyring, SourceKind
 from keyferry.images.match import MatchVerdict, explain_match
 from keyferry.show.text import duration_text
 
+_SECOND_NS = 1_000_000_000
+
 
 def reasons_for(answer: Answer) -> tuple[Reason, ...]:
     """Return the reasons for *answer*, in the order of the kubelet's stages."""
@@ -76,6 +78,8 @@ def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
     facts: dict[str, object] = {"pattern": shown, "rule": "matched"}
     if provider.token_attributes is not None:
         facts["tokenAttributes"] = provider.token_attributes.to_document()
+    if provider.default_cache_duration_ns is not None:
+        facts["defaultCacheDurationSeconds"] = provider.default_cache_duration_ns / _SECOND_NS
     text = f"pattern {shown!r} matches the image: {explain_match(pattern, name).why}"
     return Reason(
         stage=ReasonStage.MATCH, subject=provider.name, outcome=ReasonOutcome.MATCHED, text=text, facts=facts
@@ -133,6 +137,8 @@ def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object
         facts["keys"] = list(provision.auth)
     if provision.seconds is not None:
         facts["seconds"] = round(provision.seconds, 6)
+    if provision.cache_duration_ns is not None:
+        facts["cacheDurationSeconds"] = provision.cache_duration_ns / _SECOND_NS
     if provision.expires_ns is not None:
         facts["expiresInSeconds"] = round(remaining_seconds(provision, answered_ns), 1)
     if provision.error is not None and provision.outcome is not ProvisionOutcome.UNKNOWN:
@@ -151,7 +157,7 @@ def _say(missing: tuple[MissingInput, ...]) -> str:
 
 def remaining_seconds(provision: Provision, answered_ns: int) -> float:
     """Return the seconds from the instant of the answer to the expiry of *provision*."""
-    return ((provision.expires_ns or 0) - answered_ns) / 1e9
+    return ((provision.expires_ns or 0) - answered_ns) / _SECOND_NS
 
 
 def _describe(provision: Provision, answered_ns: int) -> str:
