@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scri
 IMAGE = "registry.example/team/app:v1"
 HEAD = {"apiVersion": "keyferry.dev/v1alpha1", "kind": "ImageExplanation", "config": {}, "reasons": []}
 DEBUG = ("--agent", "off", "--debug-image", "registry.example/keyferry:1")
+DAY = "2026-01-01T00:00:00Z"
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\u202e\r\nkeyferry: all is well"
 
 Explain = Callable[..., Done]
@@ -155,7 +156,6 @@ def test_escapes_of_the_node_reach_no_terminal(node: FarNode, explain: Explain) 
         provider("s", keys=["registry.example"]),
     ]
     reasons[5]["text"] = f"skipped: {ESCAPES}"
-    now = "2026-01-01T00:00:00Z"
     say(
         node,
         reasons=reasons,
@@ -168,9 +168,9 @@ def test_escapes_of_the_node_reach_no_terminal(node: FarNode, explain: Explain) 
             "ignoredSettings": [ESCAPES],
         },
         evidence={
-            "kubeletStarted": now,
-            "changes": [{"what": ESCAPES, "how": "changed", "time": now}],
-            "unread": [{"path": ESCAPES, "changed": now, "started": now, "kind": "provider config"}],
+            "kubeletStarted": DAY,
+            "changes": [{"what": ESCAPES, "how": "changed", "time": DAY}],
+            "unread": [{"path": ESCAPES, "changed": DAY, "started": DAY, "kind": "provider config"}],
         },
     )
     for output, through in product(("table", "wide", "json", "yaml"), ((), DEBUG)):
@@ -308,7 +308,7 @@ def test_what_is_not_understood_is_no_answer(node: FarNode, explain: Explain, fi
         {"evidence": {"unread": [{"path": ["/p"], "kind": "provider config"}]}},
         {"evidence": {"unread": [{"path": f"/{at}", "kind": "provider config"} for at in range(2000)]}},
         {"evidence": {"changes": [{"what": "it", "how": "all is well"}]}},
-        {"evidence": {"changes": [{"what": "it", "how": "changed", "time": "2026-01-01T00:00:00Z", "delaySeconds": 1e300}]}},
+        {"evidence": {"changes": [{"what": "it", "how": "changed", "time": DAY, "delaySeconds": 1e300}]}},
         {"config": {"ignoredSettings": "all"}},
     ],
 )

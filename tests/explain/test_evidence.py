@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.account_world import registry_of
+from support.far_node import leave_node
+from support.known_situations import change_config, old_config
 from support.kubernetes_api import Json, account
 from support.plugins import write_executable
 from support.pod_world import HOST, PodWorld
@@ -26,6 +28,7 @@ from support.pull_reports import (
     stamp,
     unauthorized,
 )
+from support.schemas import check_document
 from support.situations import (
     CASES,
     CREATE,
@@ -35,6 +38,7 @@ from support.situations import (
     Told,
     add_provider,
     check,
+    explain,
     login_secret,
     nothing,
     situation_here,
@@ -122,6 +126,30 @@ def test_what_changed_after_the_last_attempt_decides_at_the_next(name: str, tmp_
     assert re.search(what, told.first_line), told.text
     assert re.search(AGAIN, told.flat_text), told.text
     assert not re.search(CREATE, told.text)
+
+
+@pytest.mark.parametrize("name", ["kubelet-restarted", "plugin-replaced"])
+def test_a_debug_pod_tells_what_changed_on_the_node(name: str, tmp_path: Path) -> None:
+    make, change, _, what = CHANGES[name]
+    with situation_here(tmp_path, make) as world:
+        change(world)
+        leave_node(world)
+        told = tell(world, "--on-node --debug-image registry.example/keyferry:1")
+    assert told.verdict == ("unknown", "changed"), told.text
+    assert re.search(what, told.first_line), told.text
+
+
+def test_an_image_alone_is_told_what_the_kubelet_has_not_read(tmp_path: Path) -> None:
+    with situation_here(tmp_path, old_config, change_config) as world:
+        found = json.loads(explain(world, "-o json", IMAGE).stdout)
+        text = explain(world, "", IMAGE).stdout
+        given = json.loads(explain(world, f"-o json {PROVIDERS}", IMAGE).stdout)
+    check_document(found)
+    assert found["evidence"]["kubeletStarted"]
+    assert [each["kind"] for each in found["evidence"]["unread"]] == ["provider config"]
+    assert "after the kubelet started" in " ".join(text.split())
+    # A config that is given is not the kubelet's.
+    assert (given["evidence"]["kubeletStarted"], given["evidence"]["unread"]) == (None, [])
 
 
 def test_a_refusal_is_as_sure_from_a_laptop(tmp_path: Path) -> None:

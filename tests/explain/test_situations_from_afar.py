@@ -88,8 +88,7 @@ def facts_of(explanation: Json) -> Json:
         for each in explanation["reasons"]
     ]
     # The agent's pod does not see the kubelet, nor when its files changed.
-    names = ("lastAttempt", "states", "events")
-    evidence = {name: explanation["evidence"][name] for name in names}
+    evidence = {name: explanation["evidence"][name] for name in ("lastAttempt", "states", "events")}
     names = ("name", "credentials", "failures", "traps", "provenance")
     told = {name: explanation[name] for name in names}
     return {**told, "evidence": evidence, "config": config, "reasons": reasons}

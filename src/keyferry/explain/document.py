@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.secrets import MASK, redact
 from keyferry._core.user_info import hide_user_info
-from keyferry.api.meta import format_time
+from keyferry.api.meta import format_instant, format_time
 from keyferry.errors import KeyferryError, PluginExitError, PluginNotFoundError
 from keyferry.images.answer import missing_documents
 from keyferry.show.documents import make_document, reason_document
@@ -297,7 +297,8 @@ def _evidence(evidence: Evidence) -> dict[str, object]:
             {
                 "what": change.what,
                 "how": change.how,
-                "time": time_text(change.at),
+                # A change may be in the same second as the attempt.
+                "time": format_instant(int(change.at * 1000) * 1_000_000),
                 "delaySeconds": change.delay_seconds,
             }
             for change in evidence.changes

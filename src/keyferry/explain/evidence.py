@@ -74,6 +74,9 @@ class KubeletStart(Value):
     unread: tuple[Newer, ...] = ()
 
 
+NOT_SEEN = KubeletStart()
+
+
 class Evidence(Value):
     """What was seen of an image, and of the pod that uses it, at the instant *now*, in seconds since 1970.
 
@@ -180,7 +183,7 @@ def see(
     now: float,
     changes: tuple[Change, ...] = (),
     runtime_changes: tuple[Change, ...] = (),
-    start: KubeletStart = KubeletStart(),
+    start: KubeletStart = NOT_SEEN,
 ) -> Evidence:
     """Return what the status of *pod* and its *events* show of *containers*, which use one image.
 
@@ -273,6 +276,7 @@ def see_image(
     inputs: Inputs,
     answer: Answer,
     containers: tuple[PodContainer, ...],
+    *,
     mirrors: Mirrors | None,
     start: KubeletStart,
     changes_there: tuple[Change, ...] = (),
@@ -349,7 +353,7 @@ def find_start(inputs: Inputs) -> KubeletStart:
     """
     kubelet, found = _kubelet(inputs), inputs.found
     if kubelet is None:
-        return KubeletStart()
+        return NOT_SEEN
     settings = inputs.node.settings_of(kubelet)
     path = found.config if found.kubelet is not None else ""
     newer = newer_than_kubelet(settings, path)

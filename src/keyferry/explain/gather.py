@@ -14,7 +14,7 @@ from keyferry._core.values import Value, replace
 from keyferry._net.agent import OFF
 from keyferry.errors import EnvironmentProblem, ImageNameError, KeyferryError
 from keyferry.explain.causes import explain
-from keyferry.explain.evidence import KubeletStart, find_start, see_image
+from keyferry.explain.evidence import NOT_SEEN, KubeletStart, find_start, see_image
 from keyferry.explain.explanation import Cure, Explanation, Facts, PullVerdict
 from keyferry.images.answer import ACCOUNT_INPUTS, Answer, LookupInput
 from keyferry.images.reference import is_image_name, parse_image
@@ -183,7 +183,7 @@ def gather_facts(
     inputs: Inputs,
     answer: Answer,
     containers: tuple[PodContainer, ...] = (),
-    start: KubeletStart = KubeletStart(),
+    start: KubeletStart = NOT_SEEN,
     *,
     half: NodeHalf | None = None,
     wait: Wait | None = None,
@@ -212,7 +212,9 @@ def gather_facts(
         start, changes_there, ignored = half.start, half.changes, half.ignored_settings
     return Facts(
         answer=answer,
-        evidence=see_image(inputs, answer, containers, mirrors, start, changes_there),
+        evidence=see_image(
+            inputs, answer, containers, mirrors=mirrors, start=start, changes_there=changes_there
+        ),
         check=check,
         mirrors=mirrors,
         decision=decision,

@@ -1,7 +1,7 @@
 """The half of an answer that only the node has, as it told it from afar: its provider config and what its plugins gave.
 
 The node prints an explanation of its own. Nothing of its verdict is taken over: its facts are read strictly, with
-limits, and the caller decides by them as by its own, so that a node can lie about its providers and about nothing else.
+limits, and the caller decides by them as by its own, so that a node can lie about itself and about nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from keyferry.errors import (
     PluginNotFoundError,
     ServiceAccountError,
 )
-from keyferry.explain.evidence import KubeletStart
+from keyferry.explain.evidence import NOT_SEEN, KubeletStart
 from keyferry.explain.node_record import NodeImage
 from keyferry.images.answer import (
     AgentNote,
@@ -84,7 +84,7 @@ class NodeHalf(Value):
     seen: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     image: NodeImage | None = None
-    start: KubeletStart = KubeletStart()
+    start: KubeletStart = NOT_SEEN
     changes: tuple[Change, ...] = ()
     ignored_settings: tuple[str, ...] = ()
 
