@@ -12,13 +12,14 @@ from pathlib import Path
 
 from reference.chart import values_table
 from reference.codes import kit_page, lint_page
-from reference.configs import agent_config_page, federation_config_page
+from reference.configs import agent_config_page, federation_config_tables
 
 from keyferry.cli.main import main as keyferry
 from keyferry.cli.run import COMMANDS, load_command
 
 ROOT = Path(__file__).resolve().parent.parent
 _NOTE = "<!-- written by `make generated`; do not edit -->\n"
+_END = "<!-- end of what `make generated` writes -->\n"
 
 
 def help_text(*words: str) -> str:
@@ -93,9 +94,12 @@ def figures() -> str:
 REFERENCES: dict[str, Callable[[], str]] = {
     "agent-config": agent_config_page,
     "cli": cli_page,
-    "federation-config": federation_config_page,
     "kit-codes": kit_page,
     "lint-codes": lint_page,
+}
+# The pages of which a part is generated.
+PARTS: dict[str, Callable[[], str]] = {
+    "plugins/federation": federation_config_tables,
 }
 
 
@@ -103,6 +107,9 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Yield every generated file and its content."""
     for name, make in REFERENCES.items():
         yield ROOT / "docs" / f"{name}.md", f"{_NOTE}\n{make()}"
+    for name, make in PARTS.items():
+        path = ROOT / "docs" / f"{name}.md"
+        yield path, with_part(path, _NOTE, f"\n{make()}\n", _END)
     readme = ROOT / "README.md"
     yield readme, with_part(readme, _FIGURES_BEGIN, figures(), _FIGURES_END)
     values = f"\n{values_table(_CHART / 'values.yaml')}\n"

@@ -23,7 +23,7 @@ from keyferry.lint.kinds.agent_config import RANGES, WORDS, why_wrong
 from reference.fields import find_fields
 from reference.tables import table
 
-__all__ = ["agent_config_page", "federation_config_page"]
+__all__ = ["agent_config_page", "federation_config_tables"]
 
 _MEANINGS = tomllib.loads(Path(__file__).with_name("meanings.toml").read_text(encoding="utf-8"))
 
@@ -57,26 +57,15 @@ _RULES = """\
 nobody else anything but ask for [health](agent-protocol.md#get-v1health-get-v1ready). \
 [The example](#an-example) has rules of both kinds.
 """
-_FEDERATION = """\
-# FederationConfig
-
-`FederationConfig` is the config file of [`keyferry-federate`](plugins/federation.md), which `--config` names. The \
-plugin reads JSON; `keyferry lint` and `keyferry plugin install` also read YAML. It is strict: for an unknown field \
-or a wrong value the plugin fails, and `keyferry lint` shows it with its position ([KF6](lint-codes.md)).
-
-A config with one rule can be given by options in place of a file, or by environment variables: the name of an \
-option in upper case after `KEYFERRY_FEDERATE_`, such as `KEYFERRY_FEDERATE_CA_FILE` for `--ca-file`; several \
-registries are separated by commas there, and a parameter is `KEYFERRY_FEDERATE_PARAM_NAME`.
-"""
 _PARTS = {
     "": "The file",
     "rules[]": "A rule",
-    "rules[].subject": "`subject`",
+    "rules[].subject": "Its `subject`",
     "rules[].params.*": "A parameter",
     "rules[].calls[]": "A call",
-    "rules[].calls[].basic": "`basic`",
-    "rules[].credentials": "`credentials`",
-    "rules[].lifetime": "`lifetime`",
+    "rules[].calls[].basic": "Its `basic`",
+    "rules[].credentials": "The `credentials`",
+    "rules[].lifetime": "The `lifetime`",
 }
 
 
@@ -128,14 +117,14 @@ def _allowed(name: str) -> str:
     return why_wrong(name, "?").partition("expected ")[2].replace("'", "`") or "a path"
 
 
-def federation_config_page() -> str:
-    """Return the page of FederationConfig."""
+def federation_config_tables() -> str:
+    """Return the fields of FederationConfig."""
     fields = {"kind": f"'{KIND}'", "apiVersion": f"'{API_VERSION}'", **find_fields(FederationConfig)}
     meanings = _MEANINGS["federation"]
     rows = _rows(fields)
     _compare(meanings, rows)
     defaults, options = _federation_defaults(), _federation_options()
-    parts = [_FEDERATION]
+    parts = []
     for at, title in _PARTS.items():
         own = [path for path in rows if _parent(path) == at]
         shown = [
@@ -149,7 +138,7 @@ def federation_config_page() -> str:
             for path in own
         ]
         parts += [
-            f"## {title}\n",
+            f"### {title}\n",
             _without_empty_columns(("field", "type", "default", "option", "what"), shown),
         ]
     return "\n".join(parts)
