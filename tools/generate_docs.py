@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reference.chart import values_table
 from reference.codes import kit_page, lint_page
-from reference.configs import agent_config_page, federation_config_tables
+from reference.configs import agent_settings, federation_config_tables
 
 from keyferry.cli.main import main as keyferry
 from keyferry.cli.run import COMMANDS, load_command
@@ -92,13 +92,13 @@ def figures() -> str:
 
 # The pages that are generated as a whole, by their names in docs.
 REFERENCES: dict[str, Callable[[], str]] = {
-    "agent-config": agent_config_page,
     "cli": cli_page,
     "kit-codes": kit_page,
     "lint-codes": lint_page,
 }
 # The pages of which a part is generated.
 PARTS: dict[str, Callable[[], str]] = {
+    "agent-reference": agent_settings,
     "plugins/federation": federation_config_tables,
 }
 

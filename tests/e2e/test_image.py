@@ -256,7 +256,9 @@ def test_the_commands_of_the_page_take_the_archive(runner: ImageRunner, tmp_path
     for program in ("ctr", "podman", "skopeo"):
         need(program)
     found = blocks("docs/kubernetes.md", "sh")
-    put, verify = (next(each for each in found if word in each.text) for word in ("podman load", "{{.Digest}}"))
+    put, verify = (
+        next(each for each in found if word in each.text) for word in ("podman load", "{{.Digest}}")
+    )
     authority, login = Authority(tmp_path), ("pusher", "kf-push-word")
     pem = authority.certificate("127.0.0.1")
     with running(tmp_path / "registry", pem=pem, bundle=authority.bundle) as registry:
