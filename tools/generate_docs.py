@@ -47,7 +47,7 @@ def pages_of_help() -> Iterator[tuple[str, ...]]:
             yield name, below
 
 
-# What a row of figures in the README says, and the row of docs/speed.md that it is from: its name and its peer.
+# What a row of figures in the README says, and the row of docs/figures.md that it is from: its name and its peer.
 _FIGURES = (
     ("an ECR login, TLS through a proxy", "keyferry-ecr, TLS through a proxy", "aws ecr"),
     ("the same", "keyferry-ecr, TLS through a proxy", "Go's ecr-login"),
@@ -61,7 +61,7 @@ _FIGURES = (
     ("a pull of 200 MB into a folder, plain HTTP", "pull 200 MB in 4 layers, plain", "skopeo"),
     ("a pull of 200 MB into a folder, TLS", "pull 200 MB in 4 layers, TLS", "skopeo"),
 )
-_FIGURES_BEGIN = "<!-- figures: written by `make generated` from docs/speed.md; do not edit -->\n"
+_FIGURES_BEGIN = "<!-- figures: written by `make generated` from docs/figures.md; do not edit -->\n"
 _FIGURES_END = "<!-- end of figures -->\n"
 
 
@@ -79,7 +79,8 @@ def with_part(path: Path, begin: str, part: str, end: str) -> str:
 
 def figures() -> str:
     """Return the table of figures beside other tools."""
-    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    page = page.partition("<!-- written by `make bench`")[2].partition("<!-- end of")[0]
     table = re.findall(r"^\| (.*?) \| (.*?) \| (.*?): (.*?) \| (.*?) \|", page, re.MULTILINE)
     rows = {(what, peer): (measured, theirs, ratio) for what, measured, peer, theirs, ratio in table}
     written = ["| job | keyferry | other tool | ratio |\n|---|---|---|---|\n"]
