@@ -77,14 +77,14 @@ format: $(TOOLS)  ## let ruff format the sources
 types: $(TOOLS)  ## mypy --strict on sources, tests and benchmarks
 	$(BIN)/mypy
 
-bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GROUPS="lookups pulls" for a quick look at some
+bench: $(TOOLS)  ## measure beside floors and peers and write the section Speed of docs/figures.md; GROUPS="lookups pulls" for a quick look at some
 	@PYTHON=$(PYTHON) sh tools/parts.sh bench
 	@$(BIN)/python bench/run.py $(if $(GROUPS),--quick $(GROUPS))
 
 load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloads, take-overs and kill -9 under load. SECONDS=10 for a quick look
 	@$(BIN)/python bench/agent_load.py $(SECONDS)
 
-fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pictures of docs/fleet.md; some minutes. NODES="500" prints tables for other numbers
+fleet: $(TOOLS)  ## simulate 1,000 to 100,000 nodes and write the tables and pictures of the fleet in docs/figures.md; some minutes. NODES="500" prints tables for other numbers
 	@$(BIN)/python bench/fleet.py $(NODES)
 
 fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, for MINUTES=1 in all; TARGET="response url" for some, KEEP=1 lets tests/fuzz/corpus grow
@@ -101,10 +101,10 @@ fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, for 
 mutants: $(TOOLS)  ## change a module in small ways and see whether the tests notice: MODULES="keyferry/agent/access", TESTS="tests/attacks/test_page.py" in place of its package's, MINUTES=30
 	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) --tests "$(TESTS)" $(MODULES)
 
-soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/reliability.md. MINUTES=5 for a shorter one, which writes into .cache/soak alone
+soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/figures.md. MINUTES=5 for a shorter one, which writes into .cache/soak alone
 	@$(BIN)/python bench/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
-faults: $(TOOLS)  ## let things go wrong on purpose, and write the table of docs/reliability.md
+faults: $(TOOLS)  ## let things go wrong on purpose, and write the section Faults of docs/figures.md
 	@$(BIN)/python -m pytest -q --write-faults tests/faults --deselect tests/faults/test_table.py
 
 docs: generated $(SITE_TOOLS)  ## write the generated parts and build the docs as a site that works offline, with search, into .cache/site; check links and anchors

@@ -1,4 +1,4 @@
-"""What a fleet of nodes does to a token endpoint: simulate it, and write the tables and pictures of docs/fleet.md.
+"""What a fleet of nodes does to a token endpoint: simulate it, and write the tables and pictures of docs/figures.md.
 
 With numbers of nodes, it prints the tables for those, and writes nothing.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BEGIN, END = "<!-- written by `make fleet`; do not edit -->", "<!-- end of what `make fleet` writes -->"
 _ROOT = Path(__file__).resolve().parents[1]
-PAGE = _ROOT / "docs" / "fleet.md"
+PAGE = _ROOT / "docs" / "figures.md"
 PICTURES = _ROOT / "docs" / "pictures"
 SIZES = (1_000, 10_000, 100_000)
 # What AWS' page about the error says of GetAuthorizationToken, and its published quota.

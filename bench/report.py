@@ -1,4 +1,4 @@
-"""The result of a run: one screen for the terminal, a JSON document, and the generated part of docs/speed.md."""
+"""The result of a run: one screen for the terminal, a JSON document, and the generated part of docs/figures.md."""
 
 from __future__ import annotations
 

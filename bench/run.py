@@ -1,6 +1,6 @@
 """Benchmarks: figures beside a floor or a peer that is measured in the same run. They are never tests.
 
-python bench/run.py                        every group, and docs/speed.md gets its table
+python bench/run.py                        every group, and docs/figures.md gets its table
 python bench/run.py [--json] GROUP ...     some groups; nothing is written
 python bench/run.py --quick [GROUP ...]    few rounds; nothing is written
 """
@@ -22,7 +22,7 @@ from bench.measure import ROOT, ROUNDS_VARIABLE, SOURCES, Row, progress
 from bench.programs import describe_programs
 from bench.report import Report, describe_machine, load, replace_generated
 
-_PAGE = os.path.join(ROOT, "docs", "speed.md")
+_PAGE = os.path.join(ROOT, "docs", "figures.md")
 _QUICK_ROUNDS = "3"
 # Modules with a function ``run``, which gets a folder and returns rows.
 GROUPS = ("lookups", "clusters", "pods", "aws", "agents", "pulls")
@@ -78,7 +78,7 @@ def _write_page(report: Report) -> None:
         page = stream.read()
     with open(_PAGE, "w", encoding="utf-8") as stream:
         stream.write(replace_generated(page, report.to_markdown()))
-    progress("wrote the table of docs/speed.md")
+    progress("wrote the table of docs/figures.md")
 
 
 if __name__ == "__main__":

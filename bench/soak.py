@@ -384,7 +384,7 @@ def replace_section(page: str, text: str) -> str:
 def write_result(result: Result, docs: Path, folder: Path) -> Path:
     """Write the section, of a run that is too short for the docs to *folder*; return the file."""
     if result.seconds >= _MIN_DOCS_SECONDS:
-        page = docs / "reliability.md"
+        page = docs / "figures.md"
         text = replace_section(page.read_text(encoding="utf-8"), to_markdown(result))
     else:
         page, text = folder / "soak.md", to_markdown(result) + "\n"

@@ -36,7 +36,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write-faults", action="store_true", help="write the table of docs/reliability.md")
+    parser.addoption("--write-faults", action="store_true", help="write the table of docs/figures.md")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from reference.chart import values_table
 from reference.codes import kit_page, lint_page
-from reference.configs import agent_config_page, federation_config_page
+from reference.configs import agent_settings, federation_config_tables
 
 from keyferry.cli.main import main as keyferry
 from keyferry.cli.run import COMMANDS, load_command
 
 ROOT = Path(__file__).resolve().parent.parent
 _NOTE = "<!-- written by `make generated`; do not edit -->\n"
+_END = "<!-- end of what `make generated` writes -->\n"
 
 
 def help_text(*words: str) -> str:
@@ -46,7 +47,7 @@ def pages_of_help() -> Iterator[tuple[str, ...]]:
             yield name, below
 
 
-# What a row of figures in the README says, and the row of docs/speed.md that it is from: its name and its peer.
+# What a row of figures in the README says, and the row of docs/figures.md that it is from: its name and its peer.
 _FIGURES = (
     ("an ECR login, TLS through a proxy", "keyferry-ecr, TLS through a proxy", "aws ecr"),
     ("the same", "keyferry-ecr, TLS through a proxy", "Go's ecr-login"),
@@ -60,7 +61,7 @@ _FIGURES = (
     ("a pull of 200 MB into a folder, plain HTTP", "pull 200 MB in 4 layers, plain", "skopeo"),
     ("a pull of 200 MB into a folder, TLS", "pull 200 MB in 4 layers, TLS", "skopeo"),
 )
-_FIGURES_BEGIN = "<!-- figures: written by `make generated` from docs/speed.md; do not edit -->\n"
+_FIGURES_BEGIN = "<!-- figures: written by `make generated` from docs/figures.md; do not edit -->\n"
 _FIGURES_END = "<!-- end of figures -->\n"
 
 
@@ -78,7 +79,8 @@ def with_part(path: Path, begin: str, part: str, end: str) -> str:
 
 def figures() -> str:
     """Return the table of figures beside other tools."""
-    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    page = page.partition("<!-- written by `make bench`")[2].partition("<!-- end of")[0]
     table = re.findall(r"^\| (.*?) \| (.*?) \| (.*?): (.*?) \| (.*?) \|", page, re.MULTILINE)
     rows = {(what, peer): (measured, theirs, ratio) for what, measured, peer, theirs, ratio in table}
     written = ["| job | keyferry | other tool | ratio |\n|---|---|---|---|\n"]
@@ -91,11 +93,14 @@ def figures() -> str:
 
 # The pages that are generated as a whole, by their names in docs.
 REFERENCES: dict[str, Callable[[], str]] = {
-    "agent-config": agent_config_page,
     "cli": cli_page,
-    "federation-config": federation_config_page,
     "kit-codes": kit_page,
     "lint-codes": lint_page,
+}
+# The pages of which a part is generated.
+PARTS: dict[str, Callable[[], str]] = {
+    "agent-reference": agent_settings,
+    "plugins/federation": federation_config_tables,
 }
 
 
@@ -103,6 +108,9 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Yield every generated file and its content."""
     for name, make in REFERENCES.items():
         yield ROOT / "docs" / f"{name}.md", f"{_NOTE}\n{make()}"
+    for name, make in PARTS.items():
+        path = ROOT / "docs" / f"{name}.md"
+        yield path, with_part(path, _NOTE, f"\n{make()}\n", _END)
     readme = ROOT / "README.md"
     yield readme, with_part(readme, _FIGURES_BEGIN, figures(), _FIGURES_END)
     values = f"\n{values_table(_CHART / 'values.yaml')}\n"

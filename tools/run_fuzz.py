@@ -8,7 +8,7 @@ has no time for all of them.
 
 What a run finds is kept in ``.cache/fuzz-work``, from which the next one starts. With ``--keep``, inputs that reach
 more than the corpus does are added to it, the smallest first, up to a bound, and the line of each target that got a
-minute or more is written to ``docs/reliability.md``.
+minute or more is written to ``docs/figures.md``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".cache" / "fuzz-work"
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "figures.md"
 BEGIN, END = "<!-- written by `make fuzz`; do not edit -->\n", "<!-- end of what `make fuzz` writes -->\n"
 # A shorter run says too little to be written down.
 MIN_SECONDS = 60

@@ -1,4 +1,4 @@
-"""The page of the agent's protocol: its examples run against a real agent, which keeps what its tables say."""
+"""The agent's protocol on its page: the examples run against a real agent, which keeps what its tables say."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.plugins import PATIENCE_SECONDS, Node, provider_entry, write_config
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent is for Linux")
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "agent-protocol.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "agent-reference.md").read_text(encoding="utf-8")
 SOCKET = "/run/keyferry/agent.sock"
 ROUTES = sorted(set(re.findall(r"^\| \[`(\w+ /[^`]+)`\]", PAGE, re.MULTILINE)))
 PROVIDERS = {"acme": "registry.example", "broken": "broken.example"}
@@ -77,7 +77,7 @@ def test_the_examples_of_the_page_are_true(agent: RunningAgent, tmp_path: Path) 
 
 
 def test_every_route_has_a_section() -> None:
-    headings = " ".join(re.findall(r"^## (.*)$", PAGE, re.MULTILINE))
+    headings = " ".join(re.findall(r"^### (.*)$", PAGE, re.MULTILINE))
     assert set(re.findall(r"`(\w+ /[^`]+)`", headings)) == set(ROUTES)
 
 

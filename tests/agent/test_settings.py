@@ -217,12 +217,13 @@ def test_every_field_of_the_config_is_a_setting() -> None:
 
 def test_the_documentation_has_every_setting() -> None:
     """With its option, its variable and its default."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "agent-config.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "agent-reference.md").read_text(encoding="utf-8")
+    lines = page.partition("\n## Settings\n")[2].partition("\n## ")[0].splitlines()
     for name in NAMES:
-        part = page.partition(f"\n### `{name}`\n")[2].partition("\n#")[0]
-        assert f"`{variable_of(name)}`" in part
-        assert f"`--{flag_of(name)}`" in part
-        assert default_of(name) in part
+        rows = "".join(line for line in lines if line.startswith(f"| `{name}` |"))
+        assert f"`{variable_of(name)}`" in rows
+        assert f"`--{flag_of(name)}`" in rows
+        assert default_of(name) in rows
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

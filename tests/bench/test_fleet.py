@@ -83,7 +83,9 @@ def test_peaks_that_the_page_explains_are_those_of_its_tables(who: str) -> None:
         (row,) = re.findall(rf"^\| {nodes} \| {who} \| ([0-9,]+) ", day, re.MULTILINE)
         (explained,) = re.findall(rf"^\| {who} \|(?:[^|]*\|){{{column}}} ([0-9,]+)/s \|", text, re.MULTILINE)
         assert explained == row
-        assert re.search(rf"\b{row}\b", page.partition("## What is simulated")[0])
+        assert re.search(
+            rf"\b{row}\b", page.partition("\n## A fleet")[2].partition("### What is simulated")[0]
+        )
 
 
 def test_only_what_is_between_the_marks_is_replaced() -> None:

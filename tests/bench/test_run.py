@@ -12,7 +12,7 @@ from bench.report import BEGIN, END
 
 from support.bench_project import BENCH, make_project
 
-PAGE = f"# Speed\n\n{BEGIN}\nof another run\n{END}\n\nby hand\n"
+PAGE = f"# Figures\n\n{BEGIN}\nof another run\n{END}\n\nby hand\n"
 GOOD = """
 from bench.measure import Row, take_turns
 def run(folder):
@@ -43,7 +43,7 @@ def project(tmp_path: Path) -> Path:
         programs.read_text() + "\n\ndef describe_programs():\n    return {'pip': '24.0', 'skopeo': '1'}\n"
     )
     (home / "docs").mkdir()
-    (home / "docs" / "speed.md").write_text(PAGE, encoding="utf-8")
+    (home / "docs" / "figures.md").write_text(PAGE, encoding="utf-8")
     return home
 
 
@@ -60,8 +60,8 @@ def rows_of(screen: str) -> dict[str, list[str]]:
 
 def test_a_whole_run_writes_one_table_and_leaves_the_prose(project: Path) -> None:
     done = run(project / "bench" / "run.py")
-    page = (project / "docs" / "speed.md").read_text(encoding="utf-8")
-    assert page.startswith(f"# Speed\n\n{BEGIN}\n")
+    page = (project / "docs" / "figures.md").read_text(encoding="utf-8")
+    assert page.startswith(f"# Figures\n\n{BEGIN}\n")
     assert page.endswith(f"{END}\n\nby hand\n")
     assert "of another run" not in page
     assert "| good | 2 ms | floor: 1 ms | 2.00 | 3 x | holds |" in page
@@ -74,7 +74,7 @@ def test_a_whole_run_writes_one_table_and_leaves_the_prose(project: Path) -> Non
 def test_what_cannot_be_measured_is_named_and_a_group_that_fails_fails_the_run(project: Path) -> None:
     done = run(project / "bench" / "run.py")
     assert done.returncode == 1
-    for shown in (done.stdout, (project / "docs" / "speed.md").read_text(encoding="utf-8")):
+    for shown in (done.stdout, (project / "docs" / "figures.md").read_text(encoding="utf-8")):
         assert "not measured: beside a peer: gone: not installed" in shown
         assert "not measured: the group bad: ValueError: too bad" in shown
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_measured_is_named_and_a_group_that_fails_fails_the_run(p
 def test_a_run_of_some_groups_or_a_quick_one_writes_nothing(project: Path, words: tuple[str, ...]) -> None:
     done = run(project / "bench" / "run.py", *words)
     assert "good" in done.stdout
-    assert (project / "docs" / "speed.md").read_text(encoding="utf-8") == PAGE
+    assert (project / "docs" / "figures.md").read_text(encoding="utf-8") == PAGE
 
 
 def test_a_quick_run_takes_few_rounds(project: Path) -> None:
@@ -116,6 +116,6 @@ def test_a_real_group_fits_on_a_screen() -> None:
 
 
 def test_the_page_of_the_docs_fits_on_a_screen() -> None:
-    page = (BENCH.parent / "docs" / "speed.md").read_text(encoding="utf-8")
+    page = (BENCH.parent / "docs" / "figures.md").read_text(encoding="utf-8")
     table = page.partition(BEGIN)[2].partition(END)[0]
     assert 0 < sum(line.startswith("| ") for line in table.splitlines()) - 2 <= 40

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_short_soak(tmp_path: Path) -> None:
     for program in ("docker-registry", "skopeo"):
         need(program)
-    shutil.copy(ROOT / "docs" / "reliability.md", tmp_path)
+    shutil.copy(ROOT / "docs" / "figures.md", tmp_path)
     words = ["--minutes", "0.05", "--folder", str(tmp_path / "out"), "--docs", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, str(ROOT / "bench" / "soak.py"), *words],
@@ -36,5 +36,5 @@ def test_a_short_soak(tmp_path: Path) -> None:
     assert summary["problems"] == []
     assert summary["counts"]
     assert all(count["steps"] for count in summary["counts"].values())
-    assert (tmp_path / "reliability.md").read_text() == (ROOT / "docs" / "reliability.md").read_text()
+    assert (tmp_path / "figures.md").read_text() == (ROOT / "docs" / "figures.md").read_text()
     assert "It ran for 3 seconds." in (tmp_path / "out" / "soak.md").read_text()

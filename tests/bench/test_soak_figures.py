@@ -106,11 +106,11 @@ def test_a_run_of_less_than_an_hour_leaves_the_docs_as_they_are(seconds: float, 
     docs, folder = tmp_path / "docs", tmp_path / "folder"
     docs.mkdir()
     folder.mkdir()
-    page = docs / "reliability.md"
+    page = docs / "figures.md"
     page.write_text(f"{BEGIN}\nof an hour\n{END}\n", "utf-8")
     result = Result(seconds, MACHINE, {}, samples(50, 50), [], [], [])
     assert write_result(result, docs, folder) == folder / "soak.md"
     assert page.read_text("utf-8") == f"{BEGIN}\nof an hour\n{END}\n"
-    assert [each.name for each in docs.iterdir()] == ["reliability.md"]
+    assert [each.name for each in docs.iterdir()] == ["figures.md"]
     assert write_result(replace(result, seconds=HOUR), docs, folder) == page
     assert "It ran for 60 minutes." in page.read_text("utf-8")

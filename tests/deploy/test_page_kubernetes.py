@@ -28,9 +28,8 @@ def blocks(page: str) -> list[str]:
 
 def commands(page: str, program: str) -> list[list[str]]:
     """The command lines of a program on a page, with values for its words in capitals."""
-    lines = [line for block in blocks(page) for line in block.splitlines()]
-    texts = [re.sub(r"\b[A-Z_]{4,}\b", lambda found: WORDS[found[0]], line) for line in lines]
-    return [shlex.split(text) for text in texts if text.startswith(f"{program} ")]
+    lines = [line for block in blocks(page) for line in block.splitlines() if line.startswith(f"{program} ")]
+    return [shlex.split(re.sub(r"\b[A-Z_]{4,}\b", lambda found: WORDS[found[0]], line)) for line in lines]
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_the_settings_are_those_of_the_page(archive: Archive) -> None:
     assert (config["Entrypoint"], config["Cmd"]) == ([KEYFERRY], ["agent", "run"])
     assert dict(each.split("=", 1) for each in config["Env"]) == ENVIRONMENT
     assert config["Labels"]["org.opencontainers.image.version"] == keyferry.__version__
-    page = (ROOT / "docs" / "container.md").read_text()
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
     for name, value in ENVIRONMENT.items():
         assert f"`{name}={value}`" in page
     assert archive.annotations["org.opencontainers.image.ref.name"] == REFERENCE
@@ -255,7 +255,10 @@ def test_the_commands_of_the_page_take_the_archive(runner: ImageRunner, tmp_path
     """Into a registry, an engine's storage and a node's runtime; and its digest is the one that the build printed."""
     for program in ("ctr", "podman", "skopeo"):
         need(program)
-    put, verify, *_ = blocks("docs/container.md", "sh")
+    found = blocks("docs/kubernetes.md", "sh")
+    put, verify = (
+        next(each for each in found if word in each.text) for word in ("podman load", "{{.Digest}}")
+    )
     authority, login = Authority(tmp_path), ("pusher", "kf-push-word")
     pem = authority.certificate("127.0.0.1")
     with running(tmp_path / "registry", pem=pem, bundle=authority.bundle) as registry:

@@ -185,7 +185,7 @@ def test_a_node_from_installation_to_removal(node: WholeNode) -> None:
         stale = node.push("after/the-rotation")
         with pytest.raises(ContainerRuntimeError, match="401 Unauthorized"):
             node.pull_with(stale, old)
-        # Neither the kubelet nor containerd reports it. An operator does so, as docs/agent-protocol.md tells.
+        # Neither the kubelet nor containerd reports it. An operator does so, as docs/agent-reference.md tells.
         (cached,) = node.ask("POST", "/v1/lookup", {"image": stale}).document["credentials"]
         refused = {"image": stale, "username": cached["username"], "password": cached["password"]}
         assert node.ask("POST", "/v1/evict", refused).document["evicted"] == 1

@@ -22,4 +22,4 @@ def test_lines_are_read_as_they_are_written() -> None:
     line = Line("a", "b", "c", "d")
     page = with_lines(PAGE.read_text(encoding="utf-8"), [line])
     assert lines_of(page) == [line.text]
-    assert page.startswith("# Reliability\n")
+    assert page.startswith("# Figures\n")

@@ -13,11 +13,11 @@ PICTURES = sorted((ROOT / "docs" / "pictures").iterdir())
 # What is measured or simulated, and the target that does it again.
 MEASURED = (
     ("README.md", "bench"),
-    ("docs/fleet.md", "fleet"),
-    ("docs/reliability.md", "faults"),
-    ("docs/reliability.md", "fuzz"),
-    ("docs/reliability.md", "soak"),
-    ("docs/speed.md", "bench"),
+    ("docs/figures.md", "bench"),
+    ("docs/figures.md", "faults"),
+    ("docs/figures.md", "fleet"),
+    ("docs/figures.md", "fuzz"),
+    ("docs/figures.md", "soak"),
 )
 
 
@@ -36,7 +36,7 @@ def test_what_is_measured_names_its_command(page: str, target: str) -> None:
 def test_the_readme_has_the_figures_of_the_page() -> None:
     table = (ROOT / "README.md").read_text("utf-8").partition("<!-- figures: ")[2].partition("<!-- end")[0]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
-    speed = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
     assert rows
     for _job, *figures in rows:
-        assert f"| {' | '.join(figures)} |" in speed
+        assert f"| {' | '.join(figures)} |" in page

@@ -1,11 +1,11 @@
-"""The table of faults in docs/reliability.md: each test adds its lines, or compares them with those on the page."""
+"""The table of faults in docs/figures.md: each test adds its lines, or compares them with those on the page."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import NamedTuple
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "figures.md"
 BEGIN, END = "<!-- written by `make faults`; do not edit -->", "<!-- end of what `make faults` writes -->"
 _HEAD = "| what happens | where | what comes of it | tried by |\n| --- | --- | --- | --- |"
 

@@ -23,89 +23,69 @@ from keyferry.lint.kinds.agent_config import RANGES, WORDS, why_wrong
 from reference.fields import find_fields
 from reference.tables import table
 
-__all__ = ["agent_config_page", "federation_config_page"]
+__all__ = ["agent_settings", "federation_config_tables"]
 
 _MEANINGS = tomllib.loads(Path(__file__).with_name("meanings.toml").read_text(encoding="utf-8"))
 
-_AGENT = f"""\
-# The agent's settings
+_SETTINGS = f"""\
+## Settings
 
-`AgentConfig` is the config file of [the node agent](agent.md): `--agent-config`, else `{CONFIG_VARIABLE}`, else \
-`{DEFAULT_CONFIG}` if it exists. It is YAML or JSON, and strict: an unknown field or a wrong value is refused, and \
-`keyferry lint` shows it with its position ([KF5](lint-codes.md)).
-
-```yaml
-apiVersion: keyferry.dev/v1alpha1
-kind: AgentConfig
-```
+`AgentConfig` is the agent's config file: `--agent-config`, else `{CONFIG_VARIABLE}`, else `{DEFAULT_CONFIG}` if it \
+exists. It is YAML or JSON. The agent refuses an unknown field or a wrong value, and `keyferry lint` shows it with its \
+position ([KF5](lint-codes.md)).
 
 Each setting comes from its option, else from its environment variable, else from this file, else from the node \
 (`providerConfig` and `binDir` only), else from the default. `keyferry agent config` shows every value and where it \
-comes from; [an example](#an-example) uses most of them. \
-Durations are Go's, such as `90s` or `1h30m`; in an option or a variable, a bare number is in seconds.
+comes from. Durations are Go's, such as `90s` or `1h30m`; in an option or a variable, a bare number is in seconds.
 """
 _EXAMPLE = f"""\
-## An example
+### An example
 
 ```yaml
 {Path(__file__).with_name("agent-config.yaml").read_text(encoding="utf-8")}```
 """
 _RULES = """\
-## Rules
+### Rules
 
-`access` and `manage` are in the file only. Without a rule, root and the agent's own user may do everything, and \
-nobody else anything but ask for [health](agent-protocol.md#get-v1health-get-v1ready). \
-[The example](#an-example) has rules of both kinds.
-"""
-_FEDERATION = """\
-# FederationConfig
-
-`FederationConfig` is the config file of [`keyferry-federate`](plugins/federation.md), which `--config` names. The \
-plugin reads JSON; `keyferry lint` and `keyferry plugin install` also read YAML. It is strict: for an unknown field \
-or a wrong value the plugin fails, and `keyferry lint` shows it with its position ([KF6](lint-codes.md)).
-
-A config with one rule can be given by options in place of a file, or by environment variables: the name of an \
-option in upper case after `KEYFERRY_FEDERATE_`, such as `KEYFERRY_FEDERATE_CA_FILE` for `--ca-file`; several \
-registries are separated by commas there, and a parameter is `KEYFERRY_FEDERATE_PARAM_NAME`.
+`access` and `manage` are lists of rules, in the file only; [the example](#an-example) has both. Without a rule, \
+root and the agent's own user may do everything, and nobody else anything but ask for \
+[health](#get-v1health-get-v1ready).
 """
 _PARTS = {
     "": "The file",
     "rules[]": "A rule",
-    "rules[].subject": "`subject`",
+    "rules[].subject": "Its `subject`",
     "rules[].params.*": "A parameter",
     "rules[].calls[]": "A call",
-    "rules[].calls[].basic": "`basic`",
-    "rules[].credentials": "`credentials`",
-    "rules[].lifetime": "`lifetime`",
+    "rules[].calls[].basic": "Its `basic`",
+    "rules[].credentials": "The `credentials`",
+    "rules[].lifetime": "The `lifetime`",
 }
 
 
-def agent_config_page() -> str:
-    """Return the page of AgentConfig."""
-    rows = [(f"[`{name}`](#{name.lower()})", HELP[name][1], _shown_default(name)) for name in NAMES]
-    index = table(("field", "what", "default"), rows)
-    parts = [_AGENT, index, _EXAMPLE, "## The settings\n", *map(_setting, NAMES), _RULES]
+def agent_settings() -> str:
+    """Return the settings of the agent, and the fields of its rules."""
+    values = [(f"`{name}`", HELP[name][1], _allowed(name), _shown_default(name)) for name in NAMES]
+    places = [
+        (f"`{name}`", _options(name), f"`{variable_of(name)}`", "restart" if name in FIXED else "reload")
+        for name in NAMES
+    ]
     fields, meanings = find_fields(AgentConfig), _MEANINGS["access"]
     _compare(meanings, [path for path in _rows(fields) if "[]" in path])
-    for name in ("access", "manage"):
-        own = [path for path in meanings if path.startswith(f"{name}[]")]
-        rows = [(f"`{path.rpartition('.')[2]}`", _type(fields, path), meanings[path]) for path in own]
-        parts += [f"### `{name}`\n", f"A {_type(fields, name)}:\n", table(("field", "type", "what"), rows)]
+    rules = [(f"`{path}`", _type(fields, path), meaning) for path, meaning in meanings.items()]
+    parts = (
+        _SETTINGS,
+        table(("field", "what", "value", "default"), values),
+        table(("field", "option", "variable", "counts after a"), places),
+        _EXAMPLE,
+        _RULES,
+        table(("field", "type", "what"), rules),
+    )
     return "\n".join(parts)
 
 
-def _setting(name: str) -> str:
-    """Return the part of one setting."""
-    options = ", ".join(f"`{each}`" for each in (f"--{flag_of(name)}", *KUBELET_FLAGS.get(name, ())))
-    rows = [
-        ("meaning", HELP[name][1]),
-        ("value", _allowed(name)),
-        ("default", _shown_default(name)),
-        ("option", options),
-        ("variable", f"`{variable_of(name)}`"),
-        ("counts", "after a restart" if name in FIXED else "after a reload"),
-    ]
-    return f"### `{name}`\n\n{table(('', f'`{name}`'), rows)}"
+def _options(name: str) -> str:
+    return ", ".join(f"`{each}`" for each in (f"--{flag_of(name)}", *KUBELET_FLAGS.get(name, ())))
 
 
 def _shown_default(name: str) -> str:
@@ -128,14 +108,14 @@ def _allowed(name: str) -> str:
     return why_wrong(name, "?").partition("expected ")[2].replace("'", "`") or "a path"
 
 
-def federation_config_page() -> str:
-    """Return the page of FederationConfig."""
+def federation_config_tables() -> str:
+    """Return the fields of FederationConfig."""
     fields = {"kind": f"'{KIND}'", "apiVersion": f"'{API_VERSION}'", **find_fields(FederationConfig)}
     meanings = _MEANINGS["federation"]
     rows = _rows(fields)
     _compare(meanings, rows)
     defaults, options = _federation_defaults(), _federation_options()
-    parts = [_FEDERATION]
+    parts = []
     for at, title in _PARTS.items():
         own = [path for path in rows if _parent(path) == at]
         shown = [
@@ -149,7 +129,7 @@ def federation_config_page() -> str:
             for path in own
         ]
         parts += [
-            f"## {title}\n",
+            f"### {title}\n",
             _without_empty_columns(("field", "type", "default", "option", "what"), shown),
         ]
     return "\n".join(parts)

@@ -21,7 +21,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "keyferry.image" -}}
-{{- $repository := required "image.repository is required, since keyferry has no public image: build one with 'make image', push it, and --set image.repository=REGISTRY/keyferry (docs/container.md)" .Values.image.repository -}}
+{{- $repository := required "image.repository is required, since keyferry has no public image: build one with 'make image', push it, and --set image.repository=REGISTRY/keyferry (docs/kubernetes.md)" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
 {{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
