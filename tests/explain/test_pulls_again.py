@@ -25,7 +25,7 @@ from support.commands import WIDTH, Node
 from support.fake_cloud import Received, Reply
 from support.images import build, push
 from support.kube import TOKEN
-from support.kubernetes_api import account, pod
+from support.kubernetes_api import account, pod, pull_secret
 from support.pages import blocks, check_shown, prompts
 from support.plugins import PATIENCE_SECONDS
 from support.pulls_again_world import (
@@ -199,6 +199,25 @@ def test_a_secret_that_is_gone_is_found(world: PullsWorld) -> None:
     assert problem["outcome"] == "no"
     assert "secret 'regcred', which the pod lists, does not exist in 'moved'" in problem["text"]
     assert problem["command"] == "keyferry explain pod/web-001 -n moved --check-registry"
+
+
+def test_a_secret_of_a_file_counts_for_the_pods_that_list_it(world: PullsWorld) -> None:
+    """In its own namespace alone; a file that can be read once is enough for all of them."""
+    for namespace, name in (("bill", "login"), ("cart", "login"), ("bill", "other")):
+        world.add_pods(1, image(), namespace=namespace, secrets=(name,))
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        json.dump(pull_secret("login", "bill", HOST, LOGIN), stream)
+    found = document(world, "-A", "--secret", f"/dev/fd/{reading}")
+    assert [(each["namespaces"], each["outcome"]) for each in found["images"]] == [
+        (["bill"], "yes"),
+        (["bill"], "no"),
+        (["cart"], "no"),
+    ]
+    assert {each["text"].partition(":")[0] for each in found["problems"]} == {
+        "secret 'login', which the pod lists, does not exist in 'cart'",
+        "secret 'other', which the pod lists, does not exist in 'bill'",
+    }
 
 
 def test_a_pod_that_is_replaced_gets_the_secrets_that_its_account_lists_now(world: PullsWorld) -> None:

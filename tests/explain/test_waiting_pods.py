@@ -22,7 +22,7 @@ from support.bobs_cluster import BobsCluster, bobs_cluster
 from support.commands import run_in_process
 from support.kube import TOKEN, Kube
 from support.kube_commands import Done
-from support.kubernetes_api import KubernetesApi, account, pod
+from support.kubernetes_api import KubernetesApi, account, pod, pull_secret
 from support.plugins import PATIENCE_SECONDS
 from support.pod_world import pod_status
 from support.pull_reports import aged, failed, no_such_host, not_found, running, unauthorized
@@ -352,6 +352,30 @@ def test_a_file_that_cannot_be_read_is_no_cause(
     assert (done.returncode, done.stdout) == (3, "")
     assert str(tmp_path / "none") in done.stderr
     assert not api.seen
+
+
+def secret_through_a_pipe(*secrets: dict[str, Any]) -> str:
+    """Return a path from which secrets can be read once, as the shell's ``<(...)`` gives it."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stream:
+        yaml.safe_dump_all(secrets, stream)
+    return f"/dev/fd/{reading}"
+
+
+def test_a_secret_of_a_file_counts_for_the_pods_that_list_it(api: KubernetesApi, explain: Explain) -> None:
+    """In its own namespace; of the pods of others, and of those that list another, the cause stays the same."""
+    world, image = shop(api), app()
+    for namespace, name in (("cart", "regcred"), ("bill", "regcred"), ("bill", "other")):
+        world.add(1, namespace, failed(image, unauthorized(image)), image, secrets=(name,))
+    path = secret_through_a_pipe(pull_secret("regcred", "bill", REGISTRY, "alice:kf-marked-password"))
+    found = document(explain("-A", "--secret", path, "-o", "json"))
+    causes = {each["examples"][0]: each for each in found["causes"]}
+    assert "'regcred', which the pod lists, does not exist in 'cart'" in causes["cart/web-001"]["text"]
+    assert "alice" in causes["bill/web-002"]["text"]
+    assert "'other', which the pod lists, does not exist in 'bill'" in causes["bill/web-003"]["text"]
+    assert "is given" not in json.dumps(found)
+    commands = [each["example"]["command"] for each in found["causes"]]
+    assert all(command.endswith("--secret FILE") for command in commands), commands
 
 
 def test_an_object_that_cannot_be_read_leaves_it_open(api: KubernetesApi, explain: Explain) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
+from keyferry._core.values import replace
 from keyferry.cli.exits import Exit
 from keyferry.cli.image_arguments import choose_wait
 from keyferry.errors import ClusterAuthError
@@ -13,6 +14,7 @@ from keyferry.explain.cluster.text import change_lines, render_waiting
 from keyferry.explain.explanation import PullVerdict
 from keyferry.show.writer import Lines, Output, report
 from keyferry.workloads.request import Request
+from keyferry.workloads.sources import read_secret_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ def print_waiting(args: argparse.Namespace, request: Request) -> int:
 def watch_waiting(args: argparse.Namespace, request: Request) -> Never:
     """Print the pods that wait, and then what changes, until interrupted; a server that is away is asked again."""
     is_redrawn = isinstance(sys.stdout, Output) and sys.stdout.isatty()
+    # What comes through a pipe is there once.
+    request = replace(request, secret_objects=read_secret_files(request))
     before: WaitingPods | None = None
     while True:
         begun = time.monotonic()

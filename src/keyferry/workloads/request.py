@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.clusters.session import ClusterSession
     from keyferry.images.node.settings import Node
+    from keyferry.workloads.objects import KubernetesObject
 
 __all__ = [
     "DEBUG_IMAGE",
@@ -32,7 +33,8 @@ __all__ = [
 FILES = "-f FILE"
 # What stands for the image that is built of this version, and pushed to a registry.
 DEBUG_IMAGE = f"REGISTRY/keyferry:{__version__}"
-_STANDARD_INPUT = "-"
+# What can be read only once, so that no command that is printed names it.
+_READ_ONCE = ("/dev/fd/", "/dev/stdin", "/proc/")
 
 # Shows what is waited for, and for how many seconds at most, for the length of a block.
 Wait = Callable[[str, float], AbstractContextManager[None]]
@@ -97,7 +99,8 @@ class Request(Value):
     *target* is a pod or workload of a cluster, as in ``pod/web``; else *filename* is a file with pods, their secrets
     and their accounts. Without an *image*, all images of the pods are meant; *more_images* are pulled with it.
     *namespace* is that of objects without one. *secrets* and *service_account_token* are files, *service_account* is
-    ``NAMESPACE/NAME``. *docker_config* is the node's, or ``auto`` to search it as the kubelet does.
+    ``NAMESPACE/NAME``. *docker_config* is the node's, or ``auto`` to search it as the kubelet does. *secret_objects*
+    are what the files *secrets* have, if they have been read.
 
     If *here*, this machine is the pod's node; else it counts as the node only if its kubelet has that name. *node* is
     this machine, by default as it is found. *env_from* is ``kubelet`` or ``self``, *agent* is ``auto``, ``off`` or a
@@ -122,6 +125,7 @@ class Request(Value):
     on_node: str = ""
     filename: str = ""
     secrets: tuple[str, ...] = ()
+    secret_objects: tuple[KubernetesObject, ...] | None = field(default=None, repr=False)
     service_account: str = ""
     service_account_token: str | None = None
     docker_config: str | None = None
@@ -279,9 +283,10 @@ def _spell(request: Request, options: dict[str, str]) -> Iterator[str]:
             yield option
             continue
         for each in value if isinstance(value, tuple) else (value,):
+            text = f"{each:g}" if isinstance(each, float) else str(each)
             # A pasted command would wait for input that is gone.
-            is_input = option == "-f" and each == _STANDARD_INPUT
-            yield from (option, "FILE" if is_input else f"{each:g}" if isinstance(each, float) else str(each))
+            is_input = option in ("-f", "--secret") and (text == "-" or text.startswith(_READ_ONCE))
+            yield from (option, "FILE" if is_input else text)
 
 
 def _spell_root() -> tuple[str, ...]:

@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.workloads.live import LiveWorkload
 
-__all__ = ["cluster_sources", "read_pods", "sources_of"]
+__all__ = ["cluster_sources", "read_pods", "read_secret_files", "sources_of"]
 
 
 def read_pods(request: Request, wait: Wait | None = None) -> tuple[Sources, ...]:
@@ -56,7 +56,14 @@ def _read_files(request: Request) -> list[KubernetesObject]:
         raise EnvironmentProblem(
             f"{main[0].origin}: found no Pod and no workload; expected one, and secrets with --secret"
         )
-    return [*main, *(item for each in request.secrets for item in _read_secret_file(each))]
+    return [*main, *read_secret_files(request)]
+
+
+def read_secret_files(request: Request) -> tuple[KubernetesObject, ...]:
+    """Return the objects of the files with secrets that *request* names, or those that it has already."""
+    if request.secret_objects is not None:
+        return request.secret_objects
+    return tuple(item for each in request.secrets for item in _read_secret_file(each))
 
 
 def _read_secret_file(path: str) -> list[KubernetesObject]:
@@ -176,11 +183,20 @@ def _read_target(request: Request, wait: Wait | None) -> Sources:
     return cluster_sources(request, live)
 
 
-def cluster_sources(request: Request, live: LiveWorkload) -> Sources:
-    """Return the sources of a pod that was read from a cluster, with the secrets of the request's files."""
+def cluster_sources(request: Request, live: LiveWorkload, *, is_of_many: bool = False) -> Sources:
+    """Return the sources of a pod that was read from a cluster, with the secrets of the request's files.
+
+    A file is meant for the pod, unless it *is_of_many*: then only those of its secrets count that the pod lists.
+    """
     pod, account = live.pod.pod, live.account
-    files = [item for path in request.secrets for item in _read_secret_file(path)]
-    found = [*live.secrets, *(each for each in files if each.kind is ObjectKind.SECRET)]
+    files = [each for each in read_secret_files(request) if each.kind is ObjectKind.SECRET]
+    if is_of_many:
+        listed = secret_names(live.pod, account) or ()
+        places = ("", pod.namespace)
+        files = [
+            each for each in files if each.name in listed and each.text("metadata", "namespace") in places
+        ]
+    found = [*live.secrets, *files]
     given = [read_secret(item, pod.namespace) for item in found]
     chosen = _choose_for_pod(
         given, live.pod, account, owner=pod, problem=live.account_problem, refused=live.refused

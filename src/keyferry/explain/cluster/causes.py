@@ -156,7 +156,9 @@ def _explain(request: Request, reader: ClusterReader, question: Question) -> Exp
     """Return the explanation of the question's pod and image, as ``keyferry explain`` of that pod has it."""
     waiting, image = question.first, question.first.image
     try:
-        explained = explain_pod(request, cluster_sources(request, fetch_pod(reader, waiting.pod)))
+        explained = explain_pod(
+            request, cluster_sources(request, fetch_pod(reader, waiting.pod), is_of_many=True)
+        )
     except (EnvironmentProblem, PullSecretError) as error:
         return ExplainedImage(containers=waiting.pod.using(image), image=image, problem=str(error))
     # Containers of one image may be in several states: those that fail come first.

@@ -11,6 +11,7 @@ from keyferry.explain.gather import explain_inputs
 from keyferry.images.node.settings import Node
 from keyferry.workloads.inputs import Sources, read_sources, resolve
 from keyferry.workloads.request import Request
+from keyferry.workloads.sources import read_secret_files
 
 __all__ = ["alone", "many_contradiction", "prepare"]
 
@@ -26,8 +27,9 @@ def many_contradiction(request: Request) -> str:
 
 
 def prepare(request: Request) -> Request:
-    """Return the request with the node whose files count: none for a host root of which no kubelet tells the node.
+    """Return the request with its secrets, which are read once, and with the node whose files count.
 
+    That is none for a host root of which no kubelet tells the node.
     Raise EnvironmentProblem if the request does not go together, or for a file that it names and that cannot be read,
     and ConfigError for a config that it names.
     """
@@ -35,6 +37,7 @@ def prepare(request: Request) -> Request:
         raise EnvironmentProblem(why_not)
     if request.registry.ca_file and not os.path.isfile(request.registry.ca_file):
         raise EnvironmentProblem(f"CA file {request.registry.ca_file!r}: does not exist")
+    request = replace(request, secret_objects=read_secret_files(request))
     _read_files(request)
     node = request.node or Node()
     if host_root() and not request.on_node and node.kubelet is None:

@@ -161,8 +161,8 @@ class ImageUses:
             new = replace(kept, pod=replace(kept.pod, uid=""))
             live = fetch_pod(self._reader, new, has_history=False)
             if live.account is not None:
-                return cluster_sources(request, live)
-        return cluster_sources(request, fetch_pod(self._reader, kept, has_history=False))
+                return cluster_sources(request, live, is_of_many=True)
+        return cluster_sources(request, fetch_pod(self._reader, kept, has_history=False), is_of_many=True)
 
 
 def has_no_pod(workload: KubernetesObject) -> bool:
