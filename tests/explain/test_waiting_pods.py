@@ -224,16 +224,21 @@ def test_without_the_right_to_read_secrets_the_kubelets_words_decide(
     assert any("no permission to get secrets in billing" in each["text"] for each in unsure)
 
 
-def test_secrets_that_may_not_be_read_are_apart_by_their_names(api: KubernetesApi, explain: Explain) -> None:
-    """What is said of one secret is not said of the pods that list another; copies of one are one."""
+def test_secrets_that_may_not_be_read_are_one_cause(api: KubernetesApi, explain: Explain) -> None:
+    """Whatever their names and however many a pod lists: all that is known is what the kubelet says, and who may."""
     world = shop(api)
-    for number, namespace, name in ((3, "cart", "regcred"), (1, "till", "regcred"), (2, "bill", "lg")):
-        world.add(number, namespace, failed(app(), unauthorized(app())), app(), secrets=(name,))
+    lists = [(f"team-{at}", (f"team-{at}-login", "copy")[: 1 + at % 2]) for at in range(6)]
+    for namespace, names in lists:
+        world.add(1, namespace, failed(app(), unauthorized(app())), app(), secrets=names)
+    forbidden = app("private:v3")
+    world.add(1, "other", failed(forbidden, not_found(forbidden)), forbidden, secrets=("regcred",))
     api.users[TOKEN].permitted = {("list", "pods", "*")}
-    first, second = document(explain("-A", "-o", "json"))["causes"]
-    assert (first["namespaces"], second["namespaces"]) == (["cart", "till"], ["bill"])
-    assert "'regcred'" in first["text"]
-    assert "'lg'" in second["text"]
+    cause, other = document(explain("-A", "-o", "json"))["causes"]
+    assert (cause["pods"], cause["namespaces"]) == (6, [namespace for namespace, _ in lists])
+    assert "pull secret 'team-0-login' (for example), which the pod lists" in cause["summary"]
+    assert "no permission to get secrets" in cause["summary"]
+    assert "whose user may get secrets there" in cause["cure"][0]["text"]
+    assert other["namespaces"] == ["other"]
 
 
 def test_the_names_of_one_pod_are_told_as_its_own(api: KubernetesApi, explain: Explain) -> None:
@@ -580,6 +585,15 @@ def test_watch_ends_if_the_first_list_fails(api: KubernetesApi, kube: Kube) -> N
         assert process.wait(PATIENCE_SECONDS) == 5
 
 
+def test_hundreds_of_namespaces_may_have_one_cause(api: KubernetesApi, explain: Explain) -> None:
+    """Each has its own secrets and account, which are looked at."""
+    world = shop(api)
+    for at in range(310):
+        world.add(1, f"team-{at}", failed(app(), unauthorized(app())), app(), secrets=("regcred",))
+    (cause,) = document(explain("-A", "-o", "json"))["causes"]
+    assert (cause["pods"], len(cause["namespaces"]), cause["sure"]) == (310, 310, True)
+
+
 def test_more_questions_than_are_explained_are_told_by_the_kubelets_words(
     api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -589,6 +603,6 @@ def test_more_questions_than_are_explained_are_told_by_the_kubelets_words(
     done = explain("-A", "-o", "json")
     found = document(done)
     assert (found["waiting"], done.returncode) == (WAITING, 1)
-    left = sum(each["pods"] for each in found["causes"] if each["text"].startswith("not explained"))
+    left = sum(each["pods"] for each in found["causes"] if each["text"].startswith("not looked at"))
     assert left > WAITING / 2
     assert f"the other {left} pods are told by what their kubelets say" in found["notes"][0]

@@ -239,13 +239,16 @@ class WorkloadPod(Value):
 
     def without_content(self) -> WorkloadPod:
         """Return the pod without its containers and their states, for those who keep many pods in memory."""
+        return replace(self.without_document(), containers=(), without_image=(), states=())
+
+    def without_document(self) -> WorkloadPod:
+        """Return the pod without what was not read of its object, whose size is a multiple of the rest."""
         metadata = self.workload.field("metadata")
         found = metadata if isinstance(metadata, dict) else {}
         kept = {name: found[name] for name in _NAMING_FIELDS if name in found}
         if self.is_static:
             kept["annotations"] = {_MIRROR_ANNOTATION: ""}
-        workload = replace(self.workload, value={"metadata": kept})
-        return replace(self, workload=workload, containers=(), without_image=(), states=())
+        return replace(self, workload=replace(self.workload, value={"metadata": kept}))
 
     def __str__(self) -> str:
         place = f"{self.pod.namespace}/{self.workload.name}"

@@ -316,12 +316,15 @@ _GIVEN_BY = {
 
 def missing_lines(missing: tuple[MissingInput, ...], request: Request) -> list[str]:
     """Return one line for each missing input, with the option that gives it and that *request* does not have yet."""
-    return [f"{each}; {_advice(each.input, request)}" for each in missing]
+    return [f"{each}; {_advice(each, request)}" for each in missing]
 
 
-def _advice(missing: LookupInput, request: Request) -> str:
-    if missing in ACCOUNT_INPUTS and request.target:
-        return "use a context whose user may get serviceaccounts there"
+def _advice(found: MissingInput, request: Request) -> str:
+    missing = found.input
+    is_refused = missing is LookupInput.PULL_SECRET and bool(found.instead)
+    if request.target and (is_refused or missing in ACCOUNT_INPUTS):
+        kind, file = ("secrets", ", or add --secret FILE") if is_refused else ("serviceaccounts", "")
+        return f"use a context whose user may get {kind} there{file}"
     if missing is LookupInput.SERVICE_ACCOUNT_TOKEN and request.node_access.is_asked:
         return "on the node itself, --request-token in place of --on-node tells"
     if missing is LookupInput.SERVICE_ACCOUNT_TOKEN and request.request_token:

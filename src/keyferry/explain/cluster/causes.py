@@ -25,6 +25,7 @@ from keyferry.explain.cluster.questions import (
 from keyferry.explain.cures import CORRECT_NAME
 from keyferry.explain.explanation import Cure, Outcome, PullVerdict
 from keyferry.explain.gather import ExplainedImage, explain_pod
+from keyferry.images.answer import LookupInput, MissingInput
 from keyferry.images.reference import is_image_name
 from keyferry.pulls.failure_text import FailureKind
 from keyferry.workloads.listing import PodSelection, list_pods, select_pods
@@ -177,7 +178,7 @@ def _identify(question: Question, explained: ExplainedImage | None) -> str:
     explanation = None if explained is None else explained.explanation
     if explanation is not None:
         missing = tuple(
-            (each.input, _without_names(each.name, question)) for each in explanation.facts.answer.missing
+            dict.fromkeys(_identify_missing(each, question) for each in explanation.facts.answer.missing)
         )
         text = explanation.cause or (failure.text if failure is not None else "")
         parts += [
@@ -190,11 +191,19 @@ def _identify(question: Question, explained: ExplainedImage | None) -> str:
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_ID_LENGTH]
 
 
-def _without_names(text: str, question: Question) -> str:
-    """Return *text* without the names of the question's pod, its namespace, account, node and image."""
+def _identify_missing(missing: MissingInput, question: Question) -> tuple[object, ...]:
+    """Return the identity of an input; of secrets that may not be read, nothing is known that tells them apart."""
+    if missing.input is LookupInput.PULL_SECRET and missing.instead:
+        return missing.input, _without_names(missing.instead, question, missing.name)
+    return missing.input, _without_names(missing.name, question)
+
+
+def _without_names(text: str, question: Question, *others: str) -> str:
+    """Return *text* without *others* and the names of the question's pod, its namespace, account, node and image."""
     pod, image = question.first.pod, question.first.image
     path = image.partition("/")[2].partition("@")[0].partition(":")[0]
-    names = {image, path, pod.pod.name, pod.pod.namespace, pod.pod.service_account_name, pod.node_name}
+    account = pod.pod.service_account_name
+    names = {image, path, pod.pod.name, pod.pod.namespace, account, pod.node_name, *others}
 
     def hide(word: re.Match[str]) -> str:
         if word[0].strip(".:") in names:
@@ -243,6 +252,8 @@ def _varying(asked: Sequence[Question]) -> Iterator[str]:
         pod.node_name: [each.nodes for each in asked],
     }
     yield from (name for name, groups in names.items() if name and len(_union(groups)) > 1)
+    lists = [each.first.pod.listed_secrets for each in asked]
+    yield from (name for name in pod.listed_secrets if any(name not in each for each in lists))
 
 
 def _cures(explained: ExplainedImage | None) -> tuple[Cure, ...]:
@@ -255,7 +266,7 @@ def _cures(explained: ExplainedImage | None) -> tuple[Cure, ...]:
 
 def _text(question: Question, explained: ExplainedImage | None) -> str:
     if explained is None:
-        return f"not explained, since there are too many different reasons: {question.first.said}"
+        return f"not looked at, since there are more than {MAX_QUESTIONS:,} different questions: {question.first.said}"
     return explained.problem if explained.explanation is None else explained.explanation.text
 
 
@@ -289,6 +300,6 @@ def _notes(questions: Questions) -> Iterator[str]:
     left = {key for key, question in questions if not question.is_explained}
     if left:
         yield (
-            f"only {MAX_QUESTIONS} different questions are explained: the other "
+            f"only {MAX_QUESTIONS:,} different questions are explained: the other "
             f"{questions.count_pods(left)} pods are told by what their kubelets say; select fewer with -n or -l"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.explain.cluster.counts import Counts
 from keyferry.explain.evidence import failure_of_state
@@ -24,8 +24,10 @@ __all__ = [
     "registry_in",
 ]
 
-# So many questions are explained in full; those of other pods only by what the runtime says.
-MAX_QUESTIONS = 300
+# So many questions are explained in full, with three requests each; of other pods there is what the runtime says.
+MAX_QUESTIONS = 5_000
+# So many registries with what they said are told of the others.
+_MAX_UNEXPLAINED = 300
 # So many names are kept of the images, namespaces and nodes of a question.
 MAX_NAMES = 1_000
 MAX_EXAMPLES = 20
@@ -67,10 +69,10 @@ class WaitingImage(Value):
 
 
 class Question:
-    """What several pods ask: *first* stands for all of them. If not *is_explained*, they are too many to explain."""
+    """What several pods ask: *first* stands for all of them. If not *is_explained*, there are too many questions."""
 
     def __init__(self, first: WaitingImage, *, is_explained: bool = True) -> None:
-        self.first = first
+        self.first = replace(first, pod=first.pod.without_document())
         self.is_explained = is_explained
         self.since: float | None = None
         self.images: dict[str, None] = {}
@@ -134,13 +136,20 @@ class Questions:
 
     def _ask(self, waiting: WaitingImage) -> Key:
         key = self._key(waiting)
-        if key not in self._found and len(self._found) >= MAX_QUESTIONS:
-            kind = FailureKind.UNKNOWN if waiting.failure is None else waiting.failure.kind
-            key = (kind,)
+        is_explained = key in self._found or len(self._found) < MAX_QUESTIONS
+        if not is_explained:
+            key = self._key_of_what_is_said(waiting)
         if key not in self._found:
-            self._found[key] = Question(waiting, is_explained=len(key) > 1)
+            self._found[key] = Question(waiting, is_explained=is_explained)
         self._found[key].add(waiting)
         return key
+
+    def _key_of_what_is_said(self, waiting: WaitingImage) -> Key:
+        failure = waiting.failure
+        kind = FailureKind.UNKNOWN if failure is None else failure.kind
+        if failure is None or len(self._found) >= MAX_QUESTIONS + _MAX_UNEXPLAINED:
+            return (kind,)
+        return (kind, failure.status, failure.host, registry_in(waiting.image))
 
     def _key(self, waiting: WaitingImage) -> Key:
         """Return all that the explanation of an image depends on."""
