@@ -77,6 +77,33 @@ def test_yes_is_exit_code_0(world: PullsWorld) -> None:
     assert "✓ 2 images can be pulled, 1 of them by anybody" in done.stdout
 
 
+def test_an_image_is_counted_once(world: PullsWorld) -> None:
+    """As what the worst of those who need it can do: the counts of the text are those of the document."""
+    world.add_pods(1, image(), namespace="cart", secrets=("absent",))
+    world.add_pods(1, image(), namespace="bill")
+    world.add_pods(1, image("team/other:v1"), namespace="bill")
+    world.add_pods(1, image("nginx:1", OTHER))
+    text = world.run("-A").stdout
+    assert "an image that cannot be pulled again: 1 of 3 images" in " ".join(text.split())
+    assert "? 1 image: cannot tell from here" in text
+    assert "✓ 1 image can be pulled" in text
+    counts = document(world, "-A")["counts"]
+    assert (counts["yes"], counts["no"], sum(counts["unknown"].values())) == (1, 1, 1)
+
+
+def test_a_selection_of_nothing_says_so(world: PullsWorld) -> None:
+    """It is no yes about the namespace; workloads are left out where pods are selected by node or field."""
+    world.add_pods(1, image(GONE), secrets=("regcred",))
+    for words, what in {
+        ("-n", "shop", "-l", "app=none"): "pod or workload that is selected in namespace shop",
+        ("-n", "shop", "--field-selector", "spec.nodeName=x"): "pod that is selected in namespace shop",
+        ("-n", "shop", "--node", "x"): "pod in namespace shop on node x",
+        ("-n", "empty"): "pod or workload in namespace empty",
+    }.items():
+        done = world.run(*words)
+        assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"✓ no {what} needs an image")
+
+
 def test_what_cannot_be_pulled_is_told_by_reason(world: PullsWorld) -> None:
     """The verdict first, then each reason with its images, who needs them, what to do, and what explains one."""
     world.images[image("team/db:v2")] = {LOGIN}
@@ -313,7 +340,9 @@ def test_secrets_that_may_not_be_read_leave_it_open(world: PullsWorld) -> None:
     assert (problem["outcome"], problem["doubt"]) == ("unknown", "input")
     assert "no permission to get secrets in shop" in json.dumps(problem)
     assert sum("/secrets/" in each.path for each in world.api.seen) == 1
-    assert world.run("-A").returncode == 6
+    done = world.run("-A")
+    assert done.returncode == 6
+    assert "→ use a context whose user may get secrets there, or add --secret FILE\n" in done.stdout
 
 
 def test_each_secret_and_account_is_read_once(world: PullsWorld) -> None:

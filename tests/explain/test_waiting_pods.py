@@ -193,6 +193,7 @@ def test_the_wide_form_has_all_cures_and_names(api: KubernetesApi, explain: Expl
     assert re.search(r"NAMESPACES\n  cart, checkout, shop\n", text)
     assert re.search(r"PODS\n  cart/web-001, .*and 10 more\n", text, re.DOTALL)
     assert "illegal base64 data at input byte 0" in text
+    assert re.search(r"^  keyferry explain pod/web-001 -n cart$", text, re.MULTILINE)
 
 
 def test_what_pods_share_is_read_once(api: KubernetesApi, explain: Explain) -> None:

@@ -347,11 +347,13 @@ def input_cures(facts: Facts) -> Iterator[Cure]:
     for at, (missing, hint) in enumerate(zip(answer.missing, facts.hints, strict=False)):
         # The verdict names the first one.
         is_told = not at and answer.outcome is LookupOutcome.UNKNOWN and facts.check is None
-        text = hint.removeprefix(f"{missing}; ") if is_told else hint
+        short = hint.removeprefix(f"{missing}; ")
+        text = short if is_told else hint
         if facts.node_cure is not None and missing.input in _ON_NODE:
-            yield Cure(text=f"{text}, or {facts.node_cure.text}", lines=facts.node_cure.lines)
+            both = f", or {facts.node_cure.text}"
+            yield Cure(text=f"{text}{both}", lines=facts.node_cure.lines, short=f"{short}{both}")
             continue
-        yield Cure(text=text, lines=tuple(_input_lines(facts, missing)))
+        yield Cure(text=text, lines=tuple(_input_lines(facts, missing)), short=short)
     if facts.try_command:
         where = "" if facts.half is None else f"on node {facts.half.node}, "
         yield Cure(

@@ -14,6 +14,7 @@ from keyferry.explain.explanation import Cure, PullVerdict
 from keyferry.explain.text import cure_lines, head_lines, marked_lines, note_lines
 from keyferry.show.text import Mark, Whole, fold
 from keyferry.show.writer import Lines, style
+from keyferry.workloads.listing import PodSelection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,8 +75,14 @@ def verdict_text(found: ClusterPulls) -> str:
         return f"cannot tell of {which} whether {'it' if unknown == 1 else 'they'} can be pulled again"
     but = "" if found.is_complete else ", but not everything was looked at"
     if not total:
-        return f"no pod or workload{place} needs an image{but}"
+        return f"no {_looked_at(found.selection)}{place} needs an image{but}"
     return f"{f'all of {of}' if total > 1 else f'the only image{place}'} can be pulled again{but}"
+
+
+def _looked_at(selection: PodSelection) -> str:
+    """Return what could have needed an image: workloads are on no node, and have other fields than pods."""
+    what = "pod" if selection.node or selection.field_selector else "pod or workload"
+    return f"{what} that is selected" if selection.label_selector or selection.field_selector else what
 
 
 def _group(group: PullGroup, *, is_wide: bool) -> Iterator[str]:
@@ -107,11 +114,12 @@ def _subject(group: PullGroup, most: int) -> str:
 
 def _collected(found: ClusterPulls, doubt: PullDoubt) -> Iterator[str]:
     """Yield the block of all images of one doubt, by registry or by reason."""
-    images = [each for each in found.images if each.doubt is doubt]
+    # Those that cannot be pulled for others have an entry of their own.
+    names = sorted(found.names(PullVerdict.UNKNOWN, doubt))
+    images = [each for each in found.images if each.doubt is doubt and each.image in names]
     if not images:
         return
     text, cure = _COLLECTED[doubt]
-    names = sorted({each.image for each in images})
     yield from head_lines(PullVerdict.UNKNOWN, f"{_images(len(names))}: {text}")
     reasons = {
         (each.image, each.message if doubt is PullDoubt.NOT_ASKED else each.registry) for each in images

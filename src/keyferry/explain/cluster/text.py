@@ -62,6 +62,7 @@ def _cause(cause: CommonCause, found: WaitingPods, *, is_wide: bool) -> Iterator
     if is_wide:
         for cure in cause.cures:
             yield from cure_lines(replace(cure, text=mark_examples(cure.text, cause.varying)))
+        yield Whole(f"  {style(printable(cause.command), 'cyan')}")
         yield ""
         yield from sections(_details(cause)).split("\n")
         return
