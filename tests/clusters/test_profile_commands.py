@@ -152,12 +152,36 @@ def test_explain_says_that_nobody_should_have_written_the_provider_file_and_runs
 def test_a_variable_that_loads_code_is_refused_unless_allowed(typist: Typist) -> None:
     typist.world.write(profileSourcedEnvVarsPolicy="Replace")
     typist.write(typist.world.profile({ENVS: {"LD_PRELOAD": ""}}))
-    for command in (("explain",), ("raw", "/version")):
-        refused = typist.type(*command)
-        assert refused.returncode == 3
-        assert "'LD_PRELOAD'" in refused.stderr
+    refused = typist.type("raw", "/version")
+    assert refused.returncode == 3
+    assert "'LD_PRELOAD'" in refused.stderr
+    assert "keyferry kube explain --cluster-profile" in refused.stderr
+    explained = typist.type("explain")
+    assert (explained.returncode, explained.stderr) == (3, "")
+    assert explained.stdout.startswith("✗ ClusterProfile 'fleet-1' does not work: ")
+    assert "'LD_PRELOAD'" in explained.stdout
+    assert "--allow-loader-variables" in explained.stdout.partition("WHAT TO DO")[2]
     assert not (typist.world.folder / "args").exists()
     assert typist.type("raw", "/version", "--allow-loader-variables").returncode == 0
+
+
+def test_explain_tells_that_no_provider_of_the_file_serves_the_profile(typist: Typist) -> None:
+    """With those that it has, which are as they should be: lint is no help."""
+    typist.world.file.write_text(
+        json.dumps({"providers": [{"name": "other", "execConfig": {"command": "/nowhere"}}]})
+    )
+    done = typist.type("explain", "-o", "json")
+    assert (done.returncode, done.stderr) == (3, "")
+    found = json.loads(done.stdout)
+    assert (found["clusterProfile"], found["verdict"]["outcome"]) == ("fleet-1", "no")
+    assert "it has 'cloud', the file has 'other'" in found["cause"]
+    assert str(typist.world.file) in found["cure"][0]["text"]
+    (reason,) = found["reasons"]
+    assert reason["facts"] == {"provider": "", "passedOver": ["other"]}
+    refused = typist.type("whoami")
+    assert refused.returncode == 3
+    assert "keyferry lint" not in refused.stderr
+    assert "keyferry kube explain --cluster-profile" in refused.stderr
 
 
 # From the cluster that has the inventory.

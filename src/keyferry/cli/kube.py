@@ -25,6 +25,7 @@ from keyferry.cli.options import (
 )
 from keyferry.cli.profile_options import (
     add_profile_arguments,
+    examine_chosen,
     find_profile,
     open_chosen_session,
     profile_name,
@@ -103,12 +104,14 @@ def run(args: Namespace) -> int:
 def _hint(error: KeyferryError, args: Namespace) -> str:
     """Return what to try next, or an empty string."""
     if isinstance(error, ConfigError):
-        is_object = vars(args).get("cluster_profile") and not any(each.file for each in error.problems)
-        return "" if is_object else kubeconfig_hint(error, args)
+        # A file that was read, and whose lines are as they should be, may still not go together with the profile.
+        is_read = all(each.line is None and os.path.exists(each.file or "/") for each in error.problems)
+        if not (vars(args).get("cluster_profile") and is_read):
+            return kubeconfig_hint(error, args)
     if "no_run" in vars(args):
         return ""  # this is 'explain' itself
     is_plain = isinstance(error, ClusterAuthError) and error.underlying is None and error.kind in _PLAIN
-    if isinstance(error, ClusterAuthError | PolicyError) and not is_plain:
+    if isinstance(error, ClusterAuthError | ConfigError | PolicyError) and not is_plain:
         # The command repeats the URL of the proxy, which may contain a password.
         return hide_in_text(f"to see what to do, try: {command_line(args, 'kube explain')}")
     return ""
@@ -490,11 +493,16 @@ def _add_explain_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_explain(args: Namespace) -> int:
+    from keyferry.clusters.profile_access import RefusedProfile
     from keyferry.clusters.why.diagnosis import diagnose, diagnose_profile
     from keyferry.clusters.why.reasons import reasons_for
-    from keyferry.clusters.why.text import document, render
+    from keyferry.clusters.why.text import document, refused_document, render, render_refused
 
-    profile = find_profile(args)
+    profile = examine_chosen(args)
+    if isinstance(profile, RefusedProfile):
+        is_text = args.output in ("table", "wide")
+        print(render_refused(profile) if is_text else render_document(refused_document(profile), args.output))
+        return exit_code(profile.error)
     if profile is not None:
         diagnosis = diagnose_profile(
             profile, trust=args.trust, run=not args.no_run, timeout_seconds=args.timeout

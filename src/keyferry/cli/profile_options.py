@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.clusters.kubeconfig.resolve import ClientConfig
     from keyferry.clusters.profile import Profile
-    from keyferry.clusters.profile_access import ResolvedProfile
+    from keyferry.clusters.profile_access import RefusedProfile, ResolvedProfile
     from keyferry.clusters.session import ClusterSession
 
 _FILE_ENDINGS = (".json", ".yaml", ".yml")
@@ -62,6 +62,16 @@ def find_profile(args: Namespace) -> ResolvedProfile | None:
     from keyferry.clusters.profile import read_profile
 
     return read_profile(profile, args.provider_file, allow_loader_variables=args.allow_loader_variables)
+
+
+def examine_chosen(args: Namespace) -> ResolvedProfile | RefusedProfile | None:
+    """Return the same as ``find_profile``, or why the ClusterProfile cannot be used."""
+    profile = _find(args)
+    if profile is None:
+        return None
+    from keyferry.clusters.profile import examine_profile
+
+    return examine_profile(profile, args.provider_file, allow_loader_variables=args.allow_loader_variables)
 
 
 def profile_name(args: Namespace, config: ClientConfig) -> str:

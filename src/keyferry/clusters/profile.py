@@ -29,9 +29,14 @@ from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.api_calls import ApiAction, ApiProblem, call_api
 from keyferry.clusters.kubeconfig.files import KubeconfigFile
 from keyferry.clusters.kubeconfig.trust import check_trust, why_untrusted
-from keyferry.clusters.profile_access import ResolvedProfile, resolve_profile
+from keyferry.clusters.profile_access import (
+    RefusedProfile,
+    ResolvedProfile,
+    refused_profile,
+    resolve_profile,
+)
 from keyferry.clusters.session import ClusterSession, PluginSettings, make_session
-from keyferry.errors import ClusterAuthError, ConfigError, EnvironmentProblem, Kind, Problem
+from keyferry.errors import ClusterAuthError, ConfigError, EnvironmentProblem, Kind, PolicyError, Problem
 from keyferry.invoke.kuberc import load_kuberc
 from keyferry.invoke.policy import PluginPolicy
 
@@ -88,13 +93,31 @@ def read_profile(
 
     Raises ConfigError, and PolicyError for a variable that changes how programs are loaded.
     """
+    found = examine_profile(profile, providers, allow_loader_variables=allow_loader_variables)
+    if isinstance(found, RefusedProfile):
+        raise found.error
+    return found
+
+
+def examine_profile(
+    profile: Profile, providers: str | os.PathLike[str], *, allow_loader_variables: bool = False
+) -> ResolvedProfile | RefusedProfile:
+    """Return the same as ``read_profile``, or why the profile cannot be used with these providers.
+
+    Raises ConfigError for a file that cannot be read.
+    """
     read = _read_file(os.fspath(providers))
     known = _decode(read, PluginProviders.from_document)
     if isinstance(profile, Mapping):
         described = _decode_profile(_parse("", json.dumps(profile).encode()))
     else:
         described = _decode_profile(_read_file(os.fspath(profile)))
-    found = resolve_profile(described, known, file=read.path, allow_loader_variables=allow_loader_variables)
+    try:
+        found = resolve_profile(
+            described, known, file=read.path, allow_loader_variables=allow_loader_variables
+        )
+    except (ConfigError, PolicyError) as error:
+        return refused_profile(described, known, read.path, error)
     # It decides which program is run, as the file of a kubeconfig's user does.
     users = {found.choice.provider: AuthInfo(exec=found.config.exec)}
     file = KubeconfigFile(

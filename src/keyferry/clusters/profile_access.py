@@ -70,6 +70,19 @@ class ResolvedProfile(Value):
     choice: ProfileChoice
 
 
+class RefusedProfile(Value):
+    """A profile that cannot be used with the providers of *file*, and the *error* that tells why.
+
+    *provider* is the first of the file that the profile has, empty if there is none; *passed_over* are those before it.
+    """
+
+    profile: str
+    file: str
+    error: ConfigError | PolicyError
+    provider: str = ""
+    passed_over: tuple[str, ...] = ()
+
+
 def resolve_profile(
     profile: ClusterProfile,
     known: PluginProviders,
@@ -96,6 +109,21 @@ def resolve_profile(
         )
         return ResolvedProfile(config=_make_config(name, provider, cluster, plugin, file), choice=choice)
     raise _no_provider(profile, passed_over, file)
+
+
+def refused_profile(
+    profile: ClusterProfile, known: PluginProviders, file: str, error: ConfigError | PolicyError
+) -> RefusedProfile:
+    """Return what led to the *error* of ``resolve_profile``."""
+    names = [each.name for each in known.providers]
+    at = next((at for at, name in enumerate(names) if _find_access(profile, name)[0] is not None), len(names))
+    return RefusedProfile(
+        profile=profile.metadata.name,
+        file=file,
+        error=error,
+        provider=names[at] if at < len(names) else "",
+        passed_over=tuple(names[:at]),
+    )
 
 
 def _find_access(profile: ClusterProfile, name: str) -> tuple[Cluster | None, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import printable
+from keyferry.clusters.profile_access import RefusedProfile
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.verdict import ClusterVerdict, Works, find_verdict
+from keyferry.errors import PolicyError
 from keyferry.show.documents import make_document, reason_document
 from keyferry.show.text import Mark, fold, mark, sections
 from keyferry.show.writer import Lines, style
@@ -92,6 +94,60 @@ def render(diagnosis: Diagnosis, reasons: Sequence[Reason], *, is_wide: bool = F
     lines = f"{_head(verdict)}\n\n{parts}".split("\n")
     kept = lines if len(lines) <= _MAX_LINES - 2 else [*lines[: _MAX_LINES - 3], "  ..."]
     return Lines("\n".join((*kept, "", "for every step: -o wide")))
+
+
+def render_refused(found: RefusedProfile) -> Lines:
+    """Return why a ClusterProfile cannot be used, as text: the verdict, what to do, and the providers."""
+    verdict = _verdict_on(found)
+    cures = [f"{mark(Mark.NEXT)} {printable(cure)}" for cure in verdict.cures]
+    steps = [_line(each) for each in _reasons_of(found)]
+    return Lines(f"{_head(verdict)}\n\n{sections((('what to do', cures), ('steps', steps)))}")
+
+
+def refused_document(found: RefusedProfile) -> dict[str, object]:
+    """Return why a ClusterProfile cannot be used, as a document with the fields of every explanation."""
+    verdict = _verdict_on(found)
+    return make_document(
+        "ClusterExplanation",
+        context="",
+        clusterProfile=found.profile,
+        decision=f"failed-at-{ReasonStage.PROFILE}",
+        verdict={"outcome": str(verdict.outcome), "text": verdict.text},
+        cause=verdict.cause,
+        cure=[{"text": cure, "lines": []} for cure in verdict.cures],
+        username="",
+        traps=[],
+        reasons=[reason_document(each) for each in _reasons_of(found)],
+    )
+
+
+def _verdict_on(found: RefusedProfile) -> ClusterVerdict:
+    name, error = found.profile, found.error
+    text = f"ClusterProfile {name!r} does not work: no plugin is run for it"
+    if isinstance(error, PolicyError):
+        cure = (
+            "take the variable out of the ClusterProfile; if you trust who wrote it: --allow-loader-variables"
+        )
+        return ClusterVerdict(outcome=Works.NO, text=text, cause=str(error), cures=(cure,))
+    cause = "; ".join(each.message for each in error.problems)
+    cure = f"correct provider {found.provider!r} in {found.file}, or what the ClusterProfile has for it"
+    if not found.provider:
+        cure = f"add a provider that the ClusterProfile has to {found.file}, or give another --provider-file"
+    return ClusterVerdict(outcome=Works.NO, text=text, cause=cause, cures=(cure,))
+
+
+def _reasons_of(found: RefusedProfile) -> Iterator[Reason]:
+    facts: dict[str, object] = {"provider": found.provider, "passedOver": list(found.passed_over)}
+    before = ", ".join(map(repr, found.passed_over))
+    text = f"provider {found.provider!r} of {found.file} is the first that the profile has"
+    text += f"; before it the file has {before}, which the profile has not" if before else ""
+    outcome = ReasonOutcome.CHOSEN
+    if not found.provider:
+        outcome, text = (
+            ReasonOutcome.NOT_FOUND,
+            f"the file has {before or 'no provider'}: the profile has none",
+        )
+    yield Reason(stage=ReasonStage.PROFILE, subject=found.profile, outcome=outcome, text=text, facts=facts)
 
 
 def _head(verdict: ClusterVerdict) -> str:
