@@ -66,11 +66,12 @@ def test_a_manifest_may_have_plain_texts_and_no_namespace() -> None:
         ({**DOCUMENT, "data": {"a": "*"}}, "data['a'] of secret 'regcred' is not base64"),
         ({**DOCUMENT, "data": ["a"]}, "data of secret 'regcred' is no map"),
         ({**DOCUMENT, "type": 7}, "found a number in 'type' of a Secret, expected a string"),
+        ({"metadata": {}}, "metadata.name is missing or empty, expected the name of the Secret"),
         ({"kind": "Secret"}, "found neither metadata nor data, expected a Secret"),
         (SimpleNamespace(), "found neither metadata nor data, expected a Secret"),
         (PASSWORD, "found neither metadata nor data, expected a Secret"),
     ],
-    ids=["another kind", "no base64", "a list", "a number", "empty", "another object", "a text"],
+    ids=["another kind", "no base64", "a list", "a number", "no name", "empty", "another object", "a text"],
 )
 def test_anything_else_is_refused_without_its_content(secret: object, problem: str) -> None:
     with pytest.raises(keyferry.PullSecretError) as caught:

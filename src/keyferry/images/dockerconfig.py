@@ -57,6 +57,8 @@ class PullSecret(Value):
         if metadata is None and _member(secret, "data") is None:
             raise PullSecretError("found neither metadata nor data, expected a Secret")
         name = _text_of(metadata, "name")
+        if not name:
+            raise PullSecretError("metadata.name is missing or empty, expected the name of the Secret")
         return cls(
             namespace=_text_of(metadata, "namespace") or namespace,
             name=name,
