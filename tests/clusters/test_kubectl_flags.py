@@ -36,6 +36,8 @@ def test_a_group_or_uid_without_a_user_is_refused_as_by_kubectl(
 ) -> None:
     done = keyferry_kube(kube, "raw", "/version", flag, "x")
     assert (done.returncode, server.seen, kube.runs()) == (3, [], 0)
+    assert f"{flag} requires --as, since user 'test' has no 'as'" in done.stderr
+    assert str(kube.path) not in done.stderr
 
 
 def test_a_header_in_the_name_of_a_user_is_not_sent(kube: Kube, server: ApiServer) -> None:

@@ -63,9 +63,12 @@ def _config_hint(error: ConfigError, args: Namespace) -> str:
 def kubeconfig_hint(error: ConfigError, args: Namespace) -> str:
     """Return what to try next after an error of a kubeconfig or kuberc."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
+    from keyferry.clusters.kubeconfig.validate import WITHOUT_IMPERSONATION
     from keyferry.invoke.kuberc import find_kuberc
 
     files = sorted({problem.file for problem in error.problems if problem.file})
+    if any(each.code == WITHOUT_IMPERSONATION for each in error.problems):
+        return ""
     if not files:
         # Without any context, the error says itself how to give a kubeconfig.
         if load_kubeconfig(vars(args).get("kubeconfig")).config.contexts:

@@ -13,7 +13,11 @@ from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.kubeconfig.v1 import AuthInfo, ExecConfig
 from keyferry.clusters.kubeconfig.choose import Choice, choose
 from keyferry.clusters.kubeconfig.files import KubeconfigFile, LoadedKubeconfig, go_read_error, place
-from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text
+from keyferry.clusters.kubeconfig.validate import (
+    WITHOUT_IMPERSONATION,
+    confirm_usable,
+    kubernetes_validation_text,
+)
 from keyferry.clusters.options import Overrides
 from keyferry.errors import KubeconfigError, Problem
 
@@ -121,7 +125,8 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
         loaded.files,
     )
     if problems:
-        shown = (_no_kubeconfig(loaded, problems[0].code),) if is_blank else problems
+        shown = tuple(_of_flags(each, choice.user_name, overrides) for each in problems)
+        shown = (_no_kubeconfig(loaded, problems[0].code),) if is_blank else shown
         raise KubeconfigError(shown, kubernetes_validation_text(problems))
     config = _describe(choice, overrides, loaded.files)
     url = parse_url(config.server)
@@ -129,6 +134,17 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
     if url is None or url.scheme != "https" or not url.host:
         return config
     return _with_exec(_with_user(_with_tls(config, choice), choice), choice)
+
+
+def _of_flags(problem: Problem, user: str, overrides: Overrides) -> Problem:
+    """Return the problem, without the kubeconfig's file if it is that of a flag."""
+    flags = {"--as-uid": overrides.impersonate_uid, "--as-group": overrides.impersonate_groups}
+    given = " and ".join(filter(flags.get, flags))
+    if problem.code != WITHOUT_IMPERSONATION or not given:
+        return problem
+    verb = "require" if all(flags.values()) else "requires"
+    message = f"{given} {verb} --as, since user {user!r} has no 'as'"
+    return Problem("", message, code=problem.code, kubernetes_text=problem.kubernetes_text)
 
 
 def _no_kubeconfig(loaded: LoadedKubeconfig, code: str) -> Problem:

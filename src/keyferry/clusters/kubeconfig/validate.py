@@ -22,6 +22,8 @@ EMPTY_CLUSTER = "cluster has no server defined"
 
 _DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 
+# A UID, groups or extra fields of a user to impersonate, without the user.
+WITHOUT_IMPERSONATION = "KF227"
 # A problem without its position: the path inside the entry, and the problem.
 _Found = tuple[Path, Problem]
 
@@ -194,7 +196,11 @@ def _check_user(name: str, user: AuthInfo) -> Iterator[_Found]:
         text = f"requesting uid, groups or user-extra for {name} without impersonating a user"
         yield (
             (),
-            _problem("KF227", f"user {name!r} has as-uid, as-groups or as-user-extra without 'as'", text),
+            _problem(
+                WITHOUT_IMPERSONATION,
+                f"user {name!r} has as-uid, as-groups or as-user-extra without 'as'",
+                text,
+            ),
         )
 
 
