@@ -156,13 +156,15 @@ def api(authority: Authority) -> Iterator[KubernetesApi]:
     """A cluster whose user may list pods, workloads and namespaces."""
     with KubernetesApi(authority) as running:
         running.add_user(TOKEN)
-        running.permit(TOKEN, "list", "pods deployments namespaces")
+        running.permit(TOKEN, "list", "pods deployments namespaces nodes")
         running.add(*(pod(name, "shop") for name in ("web-1", "web-2", "db-0")), pod("other", "default"))
         running.add(
             {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}
         )
         for name in ("default", "shop"):
             running.add({"kind": "Namespace", "metadata": {"name": name}})
+        for name in ("node-1", "node-2"):
+            running.add({"kind": "Node", "metadata": {"name": name}})
         yield running
 
 
@@ -195,6 +197,11 @@ def test_the_cluster_is_asked_as_the_command_would_ask_it(kube: Kube, api: Kuber
 def test_namespaces_complete(kube: Kube) -> None:
     for line in (("explain", "pod/web", "-n"), ("kube", "whoami", "--namespace"), ("-n",)):
         assert set(ask(*line, "", kubeconfig=kube.path)[0]) == {"default", "shop"}
+
+
+def test_nodes_complete(kube: Kube) -> None:
+    for line in (("explain", "-A", "--node"), ("can-pull", "--node"), ("doctor", "--node")):
+        assert ask(*line, "", kubeconfig=kube.path) == ({"node-1": "", "node-2": ""}, 4)
 
 
 def test_nothing_is_said_of_what_cannot_be_listed(kube: Kube, api: KubernetesApi) -> None:

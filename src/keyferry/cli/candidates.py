@@ -173,10 +173,11 @@ def _values(line: _Line, action: Action, word: str) -> Candidates:
         return _words(map(str, action.choices))
     if is_option and action.dest in ("context", "cluster", "user"):
         return _words(_kubeconfig_names(line, action.dest))
-    if is_option and action.dest == "namespace":
-        from keyferry.workloads.names import list_namespaces
+    if is_option and action.dest in ("namespace", "on_node"):
+        from keyferry.workloads.names import list_namespaces, list_nodes
 
-        return _words(list_namespaces(_open_session(line), timeout_seconds=_SECONDS))
+        list_names = list_nodes if action.dest == "on_node" else list_namespaces
+        return _words(list_names(_open_session(line), timeout_seconds=_SECONDS))
     if known := _catalogue(command, action):
         return Candidates(found=known)
     if command in _WITH_OBJECTS and action.dest == "image":

@@ -11,9 +11,9 @@ from keyferry.show.writer import Guard, Lines
 
 DESCRIPTION = """\
 Print a completion script. It completes commands, subcommands, options, their values, plugins, codes, and the
-contexts, clusters and users of the kubeconfig; from the cluster, namespaces, and the pods and workloads that explain
-and can-pull take. The cluster is asked as the command would ask it, within seconds, and by no plugin that prompts or
-that kuberc's policy forbids. zsh and fish also show a description of each.
+contexts, clusters and users of the kubeconfig; from the cluster, namespaces, nodes, and the pods and workloads that
+explain and can-pull take. The cluster is asked as the command would ask it, within seconds, and by no plugin that
+prompts or that kuberc's policy forbids. zsh and fish also show a description of each.
 
 'kubectl keyferry' is completed by kubectl's own completion, without this script."""
 

@@ -11,7 +11,7 @@ from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.api_calls import ApiAction, ApiProblem, call_api
 from keyferry.workloads.objects import RESOURCES, ObjectKind
 
-__all__ = ["is_object_name", "list_names", "list_namespaces"]
+__all__ = ["is_object_name", "list_names", "list_namespaces", "list_nodes"]
 
 _MAX_PAGES = 8
 _PAGE = "250"
@@ -26,8 +26,17 @@ def is_object_name(name: str) -> bool:
 
 def list_namespaces(session: ClusterAccess, *, timeout_seconds: float) -> list[str]:
     """Return the names of namespaces; raise ClusterAuthError if the server cannot be reached."""
-    action = ApiAction(verb="list", resource="namespaces")
-    return list(_names(session, action, "/api/v1/namespaces", Deadline(timeout_seconds)))
+    return _cluster_names(session, "namespaces", timeout_seconds)
+
+
+def list_nodes(session: ClusterAccess, *, timeout_seconds: float) -> list[str]:
+    """Return the names of nodes; raise ClusterAuthError if the server cannot be reached."""
+    return _cluster_names(session, "nodes", timeout_seconds)
+
+
+def _cluster_names(session: ClusterAccess, resource: str, timeout_seconds: float) -> list[str]:
+    action = ApiAction(verb="list", resource=resource)
+    return list(_names(session, action, f"/api/v1/{resource}", Deadline(timeout_seconds)))
 
 
 def list_names(
