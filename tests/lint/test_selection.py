@@ -109,9 +109,30 @@ def test_the_hook_of_pre_commit_checks_the_files_of_its_pattern(
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hook["id"] == "keyferry-lint"
     assert hook["language"] == "python"
-    names = ("credential-provider-config.yaml", "node/credentialproviders.json", "prod.kubeconfig.yaml")
-    assert all(re.search(hook["files"], name) for name in names)
-    assert not re.search(hook["files"], "charts/values.yaml")
+    names = (
+        "credential-provider-config.yaml",
+        "node/credentialproviders.json",
+        "prod.kubeconfig.yaml",
+        "providers.yaml",
+        "fleet/providers.json",
+        "cluster-profile-providers.json",
+        "kubeconfig",
+        "home/kuberc",
+        "my.kubeconfig",
+        "credential-providers/ecr.yaml",
+        "kubelet-config.yaml",
+        "node/kubeletconfig.json",
+        "federation.yaml",
+    )
+    assert [name for name in names if not re.search(hook["files"], name)] == []
+    others = (
+        "charts/values.yaml",
+        "kubeconfig.go",
+        "docs/kuberc.md",
+        "my-providers.yaml",
+        "kubeconfig/main.yaml",
+    )
+    assert [name for name in others if re.search(hook["files"], name)] == []
     path = tmp_path / "credential-provider.yaml"
     path.write_text(CONFIG)
     program, *words = hook["entry"].split()
