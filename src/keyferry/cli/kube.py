@@ -64,8 +64,8 @@ basic auth, chosen by kubectl's rules from --kubeconfig, KUBECONFIG or ~/.kube/c
 
 With --cluster-profile and --provider-file, the cluster is that of a ClusterProfile (KEP-5339).
 
-Each subcommand takes kubectl's global flags, and --proxy-url, --trust and --timeout where they apply to it;
-see 'keyferry kube SUBCOMMAND --help'. Plugins run only if kuberc's credentialPluginPolicy allows it.
+Each subcommand takes those of kubectl's global flags that its --help lists, and --proxy-url, --trust and --timeout
+where they apply to it. Plugins run only if kuberc's credentialPluginPolicy allows it.
 For a kubeconfig that another user could have written, no plugin is run, no token or key is read from a file,
 and no credential of another kubeconfig is sent to its server, unless --trust is given."""
 
