@@ -345,6 +345,18 @@ def test_secrets_that_may_not_be_read_leave_it_open(world: PullsWorld) -> None:
     assert "→ use a context whose user may get secrets there, or add --secret FILE\n" in done.stdout
 
 
+def test_secrets_that_may_not_be_read_are_one_reason(world: PullsWorld) -> None:
+    """Whatever their names, and the name of one is told as an example's."""
+    world.api.users[TOKEN].permitted.clear()
+    world.api.permit(TOKEN, "get list", EVERYTHING.replace("secrets", "nothing"))
+    for at in range(4):
+        world.add_pods(1, image(), namespace=f"team-{at}", secrets=(f"team-{at}-login",))
+    problem = only_problem(world)
+    assert (problem["pods"], len(problem["namespaces"])) == (4, 4)
+    text = " ".join(world.run("-A", columns=1_000).stdout.split())
+    assert "pull secret 'team-0-login' (for example), which the pod lists" in text
+
+
 def test_each_secret_and_account_is_read_once(world: PullsWorld) -> None:
     for at in range(20):
         world.add_pods(2, image(f"team/app:v{at}"), secrets=("regcred",))

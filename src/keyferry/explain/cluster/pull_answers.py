@@ -89,7 +89,8 @@ class CheckedImage(Value):
 class PullGroup(Value):
     """Images that cannot be pulled, or of which that is unknown, for one reason: *text*, with the *cures* of one.
 
-    *example* names a pod or workload, *command* explains it; *answer* and *check* are those of it.
+    *example* names a pod or workload, *command* explains it; *answer* and *check* are those of it. *secrets* are those
+    that it lacks, and that others do not list.
     """
 
     verdict: PullVerdict
@@ -103,6 +104,7 @@ class PullGroup(Value):
     command: str
     doubt: PullDoubt | None = None
     cures: tuple[Cure, ...] = ()
+    secrets: tuple[str, ...] = ()
     answer: Answer | None = None
     check: RegistryCheck | None = None
 
@@ -210,7 +212,7 @@ class JudgedUse(Value):
             None if error is None else (error.kind, error.status),
             said,
             tuple(dict.fromkeys(_bare(each) for each in self.sources)),
-            tuple((each.input, _bare(each.name)) for each in self.missing),
+            tuple(dict.fromkeys(map(_identify_missing, self.missing))),
             tuple((each.reason, each.name) for each in sources),
             use.problem if use.answer is None else "",
         )
@@ -224,6 +226,12 @@ def _said_by(registry: str, message: str) -> str:
 def _without_names(text: str, image: ImageName) -> str:
     """Return what a registry says without the names of the image, which it often repeats."""
     return text.replace(image.path, "*").replace(image.reference, "*")
+
+
+def _identify_missing(missing: MissingInput) -> tuple[object, ...]:
+    """Return the identity of an input; of secrets that may not be read, nothing is known that tells them apart."""
+    is_refused = missing.input is LookupInput.PULL_SECRET and bool(missing.instead)
+    return missing.input, is_refused, "" if is_refused else _bare(missing.name)
 
 
 def _bare(name: str) -> str:
@@ -362,9 +370,14 @@ def _group(
         command=_command(first.use),
         doubt=first.doubt,
         cures=cures,
+        secrets=tuple(name for name in _lacking(first) if any(name not in _lacking(each) for each in same)),
         answer=first.use.answer,
         check=first.check,
     )
+
+
+def _lacking(judged: JudgedUse) -> list[str]:
+    return [each.name for each in judged.missing if each.input is LookupInput.PULL_SECRET]
 
 
 def _inputs_of(use: ImageUse) -> Inputs | None:

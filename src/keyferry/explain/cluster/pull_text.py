@@ -104,6 +104,7 @@ def _varying(group: PullGroup) -> Iterator[str]:
         yield group.images[0]
     if len(group.namespaces) > 1:
         yield group.example.partition("/")[0]
+    yield from group.secrets
 
 
 def _subject(group: PullGroup, most: int) -> str:
