@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -491,9 +492,15 @@ def test_leftovers_are_deleted_by_the_next_run(api: KubernetesApi, explain: Expl
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["GET list", "POST pods", "GET pod", "GET log", "DELETE pod"])
 def test_a_connection_that_is_cut_leaves_nothing_behind(
-    api: KubernetesApi, node: FarNode, explain: Explain, step: str, when: str
+    api: KubernetesApi,
+    node: FarNode,
+    explain: Explain,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    when: str,
 ) -> None:
     """In each step, whether the server has done what it was told or not."""
+    monkeypatch.setattr("keyferry.workloads.debug_pod.MAX_CREATE_SECONDS", 0.1)
     cut: list[str] = []
 
     def once(seen: Seen) -> str:
@@ -530,6 +537,85 @@ def test_a_signal_leaves_nothing_behind(
     node.is_slow = False
     assert process.returncode == 128 + number
     assert debug_pods(api) == []
+
+
+# A pod that the server makes after its client has gone.
+
+
+@pytest.fixture
+def slow_create(api: KubernetesApi) -> threading.Event:
+    """Let the server make a pod only after it has answered that there is none to delete; set when it begins."""
+    begun = threading.Event()
+
+    def wait(seen: Seen) -> str:
+        if seen.method == "POST" and seen.path.endswith("/pods"):
+            begun.set()
+            wait_until(lambda: any(each.method == "DELETE" for each in api.seen))
+        return ""
+
+    api.cut = wait
+    return begun
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_pod_that_is_made_after_a_signal_is_deleted(
+    api: KubernetesApi,
+    node: FarNode,
+    kube: Kube,
+    tmp_path: Path,
+    slow_create: threading.Event,
+    number: signal.Signals,
+) -> None:
+    words = ("explain", "pod/web", "-n", "shop", "--on-node", *DEBUG)
+    env = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(kube.path), "KUBERC": ""}
+    with subprocess.Popen(
+        [sys.executable, "-m", "keyferry", *words], env=env, stderr=subprocess.PIPE
+    ) as process:
+        assert slow_create.wait(60)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert len(node.pods) == 1
+    assert debug_pods(api) == []
+    assert b"waits up to 12 s for pod default/keyferry-node-" in said
+    assert b"kubectl delete" not in said
+
+
+@pytest.mark.usefixtures("slow_create")
+def test_a_pod_that_is_made_after_a_timeout_is_deleted(
+    api: KubernetesApi, node: FarNode, explain: Explain
+) -> None:
+    done = explain(*DEBUG, "--timeout", "1")
+    assert done.returncode == 6, done.stdout
+    assert len(node.pods) == 1
+    assert debug_pods(api) == []
+    assert "kubectl delete" not in done.stderr
+
+
+@pytest.mark.parametrize("how", ["cut", "gateway"])
+def test_a_pod_that_may_still_be_made_is_told(
+    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """With the command that deletes it: neither a lost connection nor a gateway says what the server does."""
+    monkeypatch.setattr("keyferry.workloads.debug_pod.MAX_CREATE_SECONDS", 0.1)
+    api.cut = lambda seen: "before" if seen.method == "POST" else ""
+    if how == "gateway":
+        own = api.respond
+        api.cut = lambda _: ""
+        monkeypatch.setattr(api, "respond", lambda seen: (504, b"") if seen.method == "POST" else own(seen))
+    done = explain(*DEBUG)
+    assert done.returncode == 6, done.stdout
+    told = done.stderr.splitlines()[-1]
+    assert "may still be made, since the server has not answered" in told
+    assert "try: kubectl delete pod keyferry-node-" in told
+
+
+@pytest.mark.usefixtures("node")
+def test_a_pod_that_was_refused_is_not_waited_for(api: KubernetesApi, explain: Explain) -> None:
+    api.pod_security = "baseline"
+    done = explain(*DEBUG)
+    assert "waits up to" not in done.stderr
+    assert sum(seen.method == "DELETE" for seen in api.seen) == 1
 
 
 def test_several_images_are_one_pod(api: KubernetesApi, node: FarNode, explain: Explain) -> None:

@@ -2,6 +2,9 @@
 
 It is like that of ``kubectl debug node/NAME``, which stays behind. Each command is a container of its own; the answers
 are read from the logs. What a run could not delete, the kubelet ends after its deadline, and the next run deletes.
+
+A server may still be making the pod when its client has given up, and then knows no pod to delete: the deletion is
+repeated for as long as an admission webhook usually may take.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from secrets import token_hex
 from types import FrameType
@@ -39,7 +43,10 @@ _POLL_SECONDS = 0.5
 _MAX_LOG_BYTES = 1 << 22
 # After its deadline a pod may take so long to end, and clocks may differ by so much.
 _LEFTOVER_SECONDS = 300
+# An admission webhook may take 10 s unless its configuration says otherwise.
+MAX_CREATE_SECONDS = 12.0
 _DELETE_ATTEMPTS, _DELETE_PAUSE_SECONDS, _DELETE_SECONDS = 4, 1.0, 5.0
+_GATEWAY_STATUSES = (502, 503, 504)
 _ENDED = ("Succeeded", "Failed")
 _SIGNAL_EXIT = 128
 
@@ -146,10 +153,10 @@ def run_debug_pod(
             try:
                 ending.hold()
             finally:
-                problem = calls.delete(pod.name)
-                if problem:
+                left = calls.remove(pod, announce)
+                if left:
                     announce(
-                        f"pod {pod} could not be deleted ({problem}); it ends {pod.seconds} s after its start; try: "
+                        f"pod {pod} {left}; it ends {pod.seconds} s after its start; try: "
                         f"kubectl delete pod {pod.name} -n {pod.namespace}"
                     )
 
@@ -198,12 +205,16 @@ class _PodCalls:
         self._namespace = namespace
         self._timeout_seconds = timeout_seconds
         self._path = f"/api/v1/namespaces/{encode_percent(namespace)}/pods"
+        # Whether the server has said what became of the pod; until then, it may still be making it.
+        self._is_answered = False
 
     def create(self, pod: DebugPod) -> None:
         action = self._action("create", "pods", pod.name)
         found = call_api(
             self._session, action, self._path, pod.document(), timeout_seconds=self._timeout_seconds
         )
+        # What stands before the server gives up earlier, and the server says so of its own deadline, too.
+        self._is_answered = not isinstance(found, ApiProblem) or found.status not in _GATEWAY_STATUSES
         if isinstance(found, ApiProblem):
             needs = (
                 f"; a pod that sees its node needs the right to create pods in {self._namespace}, and the label "
@@ -246,29 +257,55 @@ class _PodCalls:
                 )
             yield ContainerLog(exit_code=codes[name], text=self._log(pod.name, name))
 
-    def delete(self, name: str, uid: str = "") -> str:
-        """Delete a pod, several times if the server cannot be reached; return why it may still be there."""
+    def remove(self, pod: DebugPod, announce: Announce) -> str:
+        """Delete *pod*, and return in words what may be left of it; empty if it is gone."""
+        try:
+            found = self._delete(pod.name)
+            if _is_missing(found) and not self._is_answered:
+                # The terminal may be gone; the pod is to be deleted all the same.
+                with suppress(OSError):
+                    announce(
+                        f"waits up to {MAX_CREATE_SECONDS:g} s for pod {pod}, which the server may be making"
+                    )
+                found = self._delete_late(pod.name)
+                if _is_missing(found):
+                    return "may still be made, since the server has not answered"
+        except KeyferryError as error:
+            return f"could not be deleted ({error})"
+        if isinstance(found, ApiProblem) and not _is_missing(found):
+            return f"could not be deleted ({found})"
+        return ""
+
+    def _delete_late(self, name: str) -> Json | ApiProblem:
+        """Delete a pod that may not have been made yet; return the response that there is none if it is never made."""
+        until = time.monotonic() + MAX_CREATE_SECONDS
+        while True:
+            time.sleep(_POLL_SECONDS)
+            found = self._delete(name)
+            if not _is_missing(found) or time.monotonic() > until:
+                return found
+
+    def _delete(self, name: str, uid: str = "") -> Json | ApiProblem:
+        """Delete a pod, and return the response; several times if the server cannot be reached."""
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 1}
         if uid:
             body["preconditions"] = {"uid": uid}
         action, path = self._action("delete", "pods", name), f"{self._path}/{encode_percent(name)}"
-        problem = ""
-        for attempt in range(_DELETE_ATTEMPTS):
-            if attempt:
-                time.sleep(_DELETE_PAUSE_SECONDS)
+        attempts = 0
+        while True:
+            attempts += 1
             try:
                 found = call_api(
                     self._session, action, path, body, method="DELETE", timeout_seconds=_DELETE_SECONDS
                 )
-            except KeyferryError as error:
-                problem = str(error)
-                continue
-            if not isinstance(found, ApiProblem) or found.kind is Kind.NOT_FOUND:
-                return ""
-            problem = str(found)
-            if found.kind is Kind.REFUSED:
-                break
-        return problem
+            except KeyferryError:
+                if attempts == _DELETE_ATTEMPTS:
+                    raise
+            else:
+                is_final = not isinstance(found, ApiProblem) or found.kind in (Kind.NOT_FOUND, Kind.REFUSED)
+                if is_final or attempts == _DELETE_ATTEMPTS:
+                    return found
+            time.sleep(_DELETE_PAUSE_SECONDS)
 
     def delete_leftovers(self) -> None:
         """Delete the pods of earlier runs whose deadline has passed long ago; others may be in use."""
@@ -282,7 +319,8 @@ class _PodCalls:
             return
         for each in pods:
             if _is_leftover(each):
-                self.delete(each.name, each.uid)
+                with suppress(KeyferryError):
+                    self._delete(each.name, each.uid)
 
     def _get(self, name: str) -> KubernetesObject:
         found = call_api(
@@ -305,6 +343,10 @@ class _PodCalls:
 
     def _action(self, verb: str, resource: str, name: str) -> ApiAction:
         return ApiAction(verb=verb, resource=resource, namespace=self._namespace, name=name)
+
+
+def _is_missing(found: Json | ApiProblem) -> bool:
+    return isinstance(found, ApiProblem) and found.kind is Kind.NOT_FOUND
 
 
 def _refused(problem: ApiProblem, more: str = "") -> ClusterAuthError:
