@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,8 @@ class FarNode:
     pods: list[Json] = field(default_factory=list)
     # What the pods say in place of keyferry.
     says: Finished | None = None
+    # The same, to each command.
+    answers: Callable[[tuple[str, ...]], Finished] | None = None
     # What they write on standard error beside what keyferry writes.
     notes: bytes = b""
     # A pod that waits: the reason and message of its containers.
@@ -127,6 +129,8 @@ class FarNode:
         self.commands.append(command)
         if self.says is not None:
             return self.says
+        if self.answers is not None:
+            return self.answers(command)
         program, *words = command
         assert program == "keyferry"
         # What isolates a test from this machine stays.
