@@ -47,6 +47,10 @@ class FarNode:
     notes: bytes = b""
     # A pod that waits: the reason and message of its containers.
     waits: tuple[str, str] | None = None
+    # The same before they are run, each shown until it was asked for.
+    waits_first: tuple[tuple[str, str], ...] = ()
+    # The reason and message with which they end, and their exit code, in place of a run; such a one has no log.
+    ends: tuple[str, str, int] | None = None
     is_slow: bool = False
     # The socket of its container runtime, and its kubelet's root; without them neither is seen.
     cri: str = ""
@@ -109,11 +113,17 @@ class FarNode:
         if spec["nodeName"] != self.name:
             return
         statuses: list[Json] = []
+        for reason, message in self.waits_first:
+            self._show(made, {"waiting": {"reason": reason, "message": message}})
+            self._wait_until_asked(made_name(made))
         if self.waits is not None:
             reason, message = self.waits
-            state = {"waiting": {"reason": reason, "message": message}}
-            statuses = [{"name": each["name"], "state": state} for each in spec["containers"]]
-            made["status"] = {"phase": "Pending", "containerStatuses": statuses}
+            self._show(made, {"waiting": {"reason": reason, "message": message}})
+            return
+        if self.ends is not None:
+            reason, message, code = self.ends
+            ended = {"reason": reason, "message": message, "exitCode": code}
+            self._show(made, {"terminated": ended}, "Failed")
             return
         made["status"] = {"phase": "Running", "containerStatuses": []}
         while self.is_slow:
@@ -124,6 +134,17 @@ class FarNode:
             statuses.append({"name": each["name"], "state": {"terminated": {"exitCode": done.code}}})
         is_well = all(each["state"]["terminated"]["exitCode"] == 0 for each in statuses)  # type: ignore[index] # made above
         made["status"] = {"phase": "Succeeded" if is_well else "Failed", "containerStatuses": statuses}
+
+    def _show(self, made: Json, state: Json, phase: str = "Pending") -> None:
+        """Give all containers of a pod a state."""
+        statuses = [{"name": each["name"], "state": state} for each in made["spec"]["containers"]]  # type: ignore[index] # a pod
+        made["status"] = {"phase": phase, "containerStatuses": statuses}
+
+    def _wait_until_asked(self, name: str) -> None:
+        """Wait until the pod was asked for once more, and answered."""
+        before = len(self.api.seen)
+        while not any(seen.method == "GET" and name in seen.path for seen in self.api.seen[before:]):
+            time.sleep(0.02)
 
     def _run(self, command: tuple[str, ...], env: Mapping[str, str]) -> Finished:
         self.commands.append(command)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -442,6 +443,74 @@ def test_a_pod_that_waits_for_its_own_image_is_the_answer(
         "waits for its own image 'registry.example/keyferry:1' on node 'node1': ErrImagePull: pull access"
         in done.stdout
     )
+    assert debug_pods(api) == []
+
+
+QPS = "pull QPS exceeded"
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        [("ErrImagePull", QPS)],
+        [("ErrImagePull", QPS), ("ImagePullBackOff", f'Back-off pulling image "r": ErrImagePull: {QPS}')],
+        [("ErrImagePull", QPS), ("ImagePullBackOff", 'Back-off pulling image "r"')],
+        [("CreateContainerError", "context deadline exceeded")],
+    ],
+    ids=["once", "backs off and tells why", "backs off", "not started at once"],
+)
+def test_a_pod_whose_wait_passes_is_waited_for(
+    node: FarNode, explain: Explain, waits: list[tuple[str, str]]
+) -> None:
+    """The kubelet's own limit of pulls says nothing about the image, and a runtime may be slow."""
+    node.waits_first = tuple(waits)
+    done = explain(*DEBUG)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "reason", ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"]
+)
+def test_a_container_that_is_never_started_ends_the_wait_early(
+    api: KubernetesApi, node: FarNode, explain: Explain, reason: str
+) -> None:
+    """Long before the pod's own deadline, and with what the kubelet says."""
+    node.waits = (reason, "container has runAsNonRoot and\nimage will run as root, password=kf-marked-word")
+    done = explain(*DEBUG)
+    assert done.returncode == 6
+    told = " ".join(done.stdout.split())
+    assert f"on node 'node1': {reason}: container has runAsNonRoot and image will run as root" in told
+    assert "kf-marked" not in done.stdout
+    assert debug_pods(api) == []
+
+
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        (
+            (
+                "StartError",
+                'exec: "keyferry":\nexecutable file not found in $PATH, password=kf-marked-word',
+                128,
+            ),
+            'exited with status 128 (StartError: exec: "keyferry": executable file not found in $PATH',
+        ),
+        (("OOMKilled", "", 137), "exited with status 137 (OOMKilled)"),
+        (("Error", "", 7), "exited with status 7: it wrote no document"),
+    ],
+    ids=["no keyferry", "no memory", "usual"],
+)
+def test_why_a_command_in_a_debug_pod_ended_is_told(
+    api: KubernetesApi, node: FarNode, explain: Explain, ends: tuple[str, str, int], says: str
+) -> None:
+    """An image without keyferry never starts, and has no log."""
+    node.ends = ends
+    if ends[0] != "StartError":
+        api.logs = defaultdict(bytes)
+    done = explain(*DEBUG)
+    assert done.returncode == 6
+    assert says in " ".join(done.stdout.split())
+    assert "kf-marked" not in done.stdout
     assert debug_pods(api) == []
 
 

@@ -18,6 +18,7 @@ from secrets import token_hex
 from types import FrameType
 
 from keyferry._core.log import log_debug
+from keyferry._core.secrets import printable
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent, encode_query
 from keyferry.clusters.access import ClusterAccess
@@ -27,7 +28,7 @@ from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError,
 from keyferry.show.documents import API_VERSION
 from keyferry.workloads.listing import PodSelection, list_pods
 from keyferry.workloads.objects import KubernetesObject, ObjectKind
-from keyferry.workloads.pods import read_pod
+from keyferry.workloads.pods import ContainerState, read_pod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,16 +49,28 @@ MAX_CREATE_SECONDS = 12.0
 _DELETE_ATTEMPTS, _DELETE_PAUSE_SECONDS, _DELETE_SECONDS = 4, 1.0, 5.0
 _GATEWAY_STATUSES = (502, 503, 504)
 _ENDED = ("Succeeded", "Failed")
+# Why a container that has its image is not started; some of it passes.
+_NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+_MAX_NOT_STARTED_SECONDS = 3.0
+# Why a container ended that never ran, and so has no log.
+_NEVER_RAN = ("ContainerCannotRun", "StartError")
+# What the exit code tells as well.
+_USUAL_ENDS = ("Completed", "Error")
+_BACK_OFF = "ImagePullBackOff"
 _SIGNAL_EXIT = 128
 
 Announce = Callable[[str], None]
 
 
 class ContainerLog(Value):
-    """What the container of one command wrote, on both streams, and its exit code."""
+    """What the container of one command wrote, on both streams, and its exit code.
+
+    *ended* is why it ended, if its status tells more than that, such as that its program could not be started.
+    """
 
     exit_code: int
     text: bytes = field(repr=False)
+    ended: str = ""
 
 
 class DebugPod(Value):
@@ -224,38 +237,53 @@ class _PodCalls:
 
     def wait(self, pod: DebugPod) -> KubernetesObject:
         """Return the pod when all its commands have ended."""
-        until = time.monotonic() + pod.seconds
+        begun = well = time.monotonic()
+        is_put_off = False
         while True:
             item = self._get(pod.name)
             found = read_pod(item, self._namespace)
             if found.phase in _ENDED:
                 return item
-            waiting = next((each for each in found.states if each.waits_for_image), None)
-            if waiting is not None:
-                why = ": ".join(filter(None, (waiting.reason, waiting.message)))
+            now = time.monotonic()
+            states = found.states
+            # An older kubelet does not repeat why it backs off.
+            put_off = [
+                each for each in states if each.is_put_off or (is_put_off and each.reason == _BACK_OFF)
+            ]
+            is_put_off = bool(put_off)
+            for each in states:
+                if each.waits_for_image and each not in put_off:
+                    raise EnvironmentProblem(
+                        f"debug pod {pod} waits for its own image {pod.image!r} on node {pod.node!r}: {_why(each)}"
+                    )
+            stuck = next((each for each in states if each.reason in _NOT_STARTED), None)
+            well = now if stuck is None else well
+            if stuck is not None and now - well > _MAX_NOT_STARTED_SECONDS:
                 raise EnvironmentProblem(
-                    f"debug pod {pod} waits for its own image {pod.image!r} on node {pod.node!r}: {why}"
+                    f"debug pod {pod} is not started on node {pod.node!r}: {_why(stuck)}"
                 )
-            if time.monotonic() > until:
-                why = " and ".join(
-                    dict.fromkeys(f"{each.kind} {each.reason}".strip() for each in found.states)
-                )
-                told = why or found.phase or "without a status"
+            if now - begun > pod.seconds:
+                told = " and ".join(dict.fromkeys(f"{each.kind} {_why(each)}".strip() for each in states))
                 raise EnvironmentProblem(
-                    f"debug pod {pod} did not end within {pod.seconds} s on node {pod.node!r}: it is {told}"
+                    f"debug pod {pod} did not end within {pod.seconds} s on node {pod.node!r}: "
+                    f"it is {told or found.phase or 'without a status'}"
                 )
             time.sleep(_POLL_SECONDS)
 
     def logs(self, pod: DebugPod, item: KubernetesObject) -> Iterator[ContainerLog]:
-        """Yield the log of each container that has run."""
+        """Yield the log of each container that has ended."""
         codes = dict(_exit_codes(item))
+        states = {each.name: each for each in read_pod(item, self._namespace).states}
         for name in pod.containers:
             if name not in codes:
                 reason = item.text("status", "reason") or "its status does not tell why"
                 raise EnvironmentProblem(
                     f"debug pod {pod} was not run to its end on node {pod.node!r}: {reason}"
                 )
-            yield ContainerLog(exit_code=codes[name], text=self._log(pod.name, name))
+            state = states[name]
+            text = b"" if state.reason in _NEVER_RAN else self._log(pod.name, name)
+            ended = "" if state.reason in _USUAL_ENDS and not state.message else _why(state)
+            yield ContainerLog(exit_code=codes[name], text=text, ended=ended)
 
     def remove(self, pod: DebugPod, announce: Announce) -> str:
         """Delete *pod*, and return in words what may be left of it; empty if it is gone."""
@@ -351,6 +379,11 @@ def _is_missing(found: Json | ApiProblem) -> bool:
 
 def _refused(problem: ApiProblem, more: str = "") -> ClusterAuthError:
     return ClusterAuthError("", f"{problem}{more}", kind=problem.kind)
+
+
+def _why(state: ContainerState) -> str:
+    """Return the reason and the message of a state, harmless on a terminal."""
+    return printable(": ".join(filter(None, (state.reason, state.message))))
 
 
 def _exit_codes(pod: KubernetesObject) -> Iterator[tuple[str, int]]:
