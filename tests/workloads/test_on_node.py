@@ -521,13 +521,31 @@ def test_pod_security_and_missing_rights_are_named(api: KubernetesApi, explain: 
     assert "no permission to create pods in default" in said
     assert 'violates PodSecurity "baseline:latest"' in said
     assert "pod-security.kubernetes.io/enforce=privileged" in said
+    assert "the right to create pods" not in said
     api.pod_security = ""
     api.users[TOKEN].permitted.discard(("create", "pods", "default"))
-    assert 'User "bob" cannot create resource "pods"' in explain(*DEBUG).stdout
+    said = explain(*DEBUG).stdout
+    assert 'User "bob" cannot create resource "pods"' in said
+    assert "a debug pod needs the right to create pods in default" in said
+    assert "pod-security.kubernetes.io/enforce" not in said
     api.permit(TOKEN, "create", "pods", "default")
     api.users[TOKEN].permitted.discard(("get", "pods/log", "default"))
     assert "no permission to get pods/log in default" in explain(*DEBUG).stdout
     assert debug_pods(api) == []
+
+
+@pytest.mark.usefixtures("node")
+def test_another_refusal_speaks_for_itself(
+    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quota or a webhook is neither a missing right nor pod security."""
+    message = 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4'
+    body = json.dumps({"kind": "Status", "code": 403, "message": message}).encode()
+    own = api.respond
+    monkeypatch.setattr(api, "respond", lambda seen: (403, body) if seen.method == "POST" else own(seen))
+    said = explain(*DEBUG).stdout
+    assert "exceeded quota: q" in said
+    assert "a debug pod needs" not in said
 
 
 @pytest.mark.usefixtures("node")
@@ -539,6 +557,33 @@ def test_what_cannot_be_deleted_is_told(api: KubernetesApi, explain: Explain) ->
     (name,) = debug_pods(api)
     assert f"kubectl delete pod {name} -n default" in done.stderr
     assert "no permission to delete pods in default" in done.stderr
+
+
+@pytest.mark.usefixtures("node")
+@pytest.mark.parametrize("is_well", [True, False], ids=["ends it", "is down"])
+def test_a_deletion_that_is_only_accepted_is_waited_for(
+    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch, *, is_well: bool
+) -> None:
+    """The server keeps the pod until its node has ended it; of a node that does not, the command is told."""
+    monkeypatch.setattr("keyferry.workloads.debug_pod.MAX_END_SECONDS", 60.0 if is_well else 0.1)
+    api.store.has_kubelets = True
+    asked: list[str] = []
+
+    def end(seen: Seen) -> str:
+        is_accepted = any(each.method == "DELETE" for each in api.seen)
+        if is_accepted and seen.method == "GET":
+            asked.append(seen.path)
+            if is_well and len(asked) > 1:
+                api.objects.pop(("", "pods", "default", seen.path.rpartition("/")[2]), None)
+        return ""
+
+    api.cut = end
+    done = explain(*DEBUG)
+    assert done.returncode == 0, done.stdout
+    assert asked
+    assert ("is still there, since its node has not ended it" in done.stderr) is not is_well
+    assert ("try: kubectl delete pod keyferry-node-" in done.stderr) is not is_well
+    assert bool(debug_pods(api)) is not is_well
 
 
 @pytest.mark.usefixtures("node")

@@ -22,7 +22,7 @@ from keyferry._core.secrets import printable
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent, encode_query
 from keyferry.clusters.access import ClusterAccess
-from keyferry.clusters.api_calls import ApiAction, ApiProblem, Json, call_api, problem_of
+from keyferry.clusters.api_calls import ApiAction, ApiProblem, Denial, Json, call_api, problem_of
 from keyferry.clusters.request import request
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, Kind
 from keyferry.show.documents import API_VERSION
@@ -46,6 +46,8 @@ _MAX_LOG_BYTES = 1 << 22
 _LEFTOVER_SECONDS = 300
 # An admission webhook may take 10 s unless its configuration says otherwise.
 MAX_CREATE_SECONDS = 12.0
+# A node that is well ends a pod within its grace period of 1 s, and a little more.
+MAX_END_SECONDS = 10.0
 _DELETE_ATTEMPTS, _DELETE_PAUSE_SECONDS, _DELETE_SECONDS = 4, 1.0, 5.0
 _GATEWAY_STATUSES = (502, 503, 504)
 _ENDED = ("Succeeded", "Failed")
@@ -229,18 +231,24 @@ class _PodCalls:
         # What stands before the server gives up earlier, and the server says so of its own deadline, too.
         self._is_answered = not isinstance(found, ApiProblem) or found.status not in _GATEWAY_STATUSES
         if isinstance(found, ApiProblem):
-            needs = (
-                f"; a pod that sees its node needs the right to create pods in {self._namespace}, and the label "
-                f"{_ENFORCE}=privileged on that namespace; --debug-namespace chooses another one"
-            )
-            raise _refused(found, needs if found.kind is Kind.REFUSED else "")
+            raise _refused(found, self._needs(found.denial))
+
+    def _needs(self, denial: Denial | None) -> str:
+        """Return what a pod that sees its node needs, if that is what forbids it."""
+        if denial is None:
+            return ""
+        needs = {
+            Denial.RIGHT: f"the right to create pods in {self._namespace}",
+            Denial.POD_SECURITY: f"the label {_ENFORCE}=privileged on namespace {self._namespace}",
+        }
+        return f"; a debug pod needs {needs[denial]}; --debug-namespace chooses another one"
 
     def wait(self, pod: DebugPod) -> KubernetesObject:
         """Return the pod when all its commands have ended."""
         begun = well = time.monotonic()
         is_put_off = False
         while True:
-            item = self._get(pod.name)
+            item = self._get(pod.name, self._timeout_seconds)
             found = read_pod(item, self._namespace)
             if found.phase in _ENDED:
                 return item
@@ -300,9 +308,25 @@ class _PodCalls:
                     return "may still be made, since the server has not answered"
         except KeyferryError as error:
             return f"could not be deleted ({error})"
-        if isinstance(found, ApiProblem) and not _is_missing(found):
-            return f"could not be deleted ({found})"
-        return ""
+        if isinstance(found, ApiProblem):
+            return "" if _is_missing(found) else f"could not be deleted ({found})"
+        return "" if self._is_gone(pod.name, found) else "is still there, since its node has not ended it"
+
+    def _is_gone(self, name: str, reply: Json) -> bool:
+        """Return whether a pod is gone, now or soon; a *reply* with a time is that its deletion is only accepted."""
+        metadata = reply.get("metadata")
+        is_accepted = isinstance(metadata, dict) and "deletionTimestamp" in metadata
+        until = time.monotonic() + MAX_END_SECONDS
+        while is_accepted:
+            try:
+                self._get(name, _DELETE_SECONDS)
+            except KeyferryError as error:
+                if error.kind is Kind.NOT_FOUND:
+                    return True
+            if time.monotonic() > until:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
 
     def _delete_late(self, name: str) -> Json | ApiProblem:
         """Delete a pod that may not have been made yet; return the response that there is none if it is never made."""
@@ -350,12 +374,12 @@ class _PodCalls:
                 with suppress(KeyferryError):
                     self._delete(each.name, each.uid)
 
-    def _get(self, name: str) -> KubernetesObject:
+    def _get(self, name: str, timeout_seconds: float) -> KubernetesObject:
         found = call_api(
             self._session,
             self._action("get", "pods", name),
             f"{self._path}/{encode_percent(name)}",
-            timeout_seconds=self._timeout_seconds,
+            timeout_seconds=timeout_seconds,
         )
         if isinstance(found, ApiProblem):
             raise _refused(found)
