@@ -330,7 +330,8 @@ def test_a_debug_pod_is_shown_made_read_and_deleted(
     assert spec["restartPolicy"] == "Never"
     assert spec["activeDeadlineSeconds"] > 60
     assert spec["automountServiceAccountToken"] is False
-    assert [each["readOnly"] for each in spec["containers"][0]["volumeMounts"]] == [True]
+    (mount,) = spec["containers"][0]["volumeMounts"]
+    assert (mount["readOnly"], mount["recursiveReadOnly"]) == (True, "IfPossible")
     assert "privileged" not in spec["containers"][0]["securityContext"]
     assert node.commands[0][:3] == ("keyferry", "explain", IMAGE)
     assert "--host-root /host" in " ".join(node.commands[0])
