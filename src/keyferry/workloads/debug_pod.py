@@ -100,7 +100,7 @@ class DebugPod(Value):
         context: Json = {"runAsUser": 0, "runAsGroup": 0, "runAsNonRoot": False}
         if self.is_privileged:
             context["privileged"] = True
-        # Without the second field, which kubelets have since 1.30, a file system mounted below is read-only only if the
+        # Without the second field, which kubelets use since 1.31, a file system mounted below is read-only only if the
         # host has it so.
         mount = {"name": "host", "mountPath": HOST_ROOT, "readOnly": True, "recursiveReadOnly": "IfPossible"}
         containers = [
