@@ -135,7 +135,7 @@ binary: .cache/binary/.ready  ## build dist/keyferry.x86_64, or .aarch64: one ex
 .cache/binary/.ready: $(SOURCES) tools/lock.txt | venv-module
 	@mkdir -p .cache
 	@$(PYTHON) -m venv .cache/binary
-	@.cache/binary/bin/python -m pip install --quiet --disable-pip-version-check '.[cri]' \
+	@.cache/binary/bin/python -m pip install --quiet --disable-pip-version-check '.[cri,on-node]' \
 		$$($(PYTHON) tools/requirements.py binary)
 	@touch $@
 
@@ -190,11 +190,11 @@ $(SITE_TOOLS): pyproject.toml tools/lock.txt | venv-module
 $(APP_READY): $(SOURCES) | venv-module
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(APP)
-	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check .
+	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[on-node]'
 	@touch $@
 
 $(APP_PAGE_READY): $(SOURCES) | venv-module
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(APP)
-	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[agent]'
+	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[agent,on-node]'
 	@touch $(APP_READY) $@

@@ -1,9 +1,9 @@
 """Build one file for machines that have Python 3.11 or later and no pip: the command, or all reference plugins.
 
-``keyferry`` is the whole command, with the part of PyYAML that is written in Python, which has to be installed for the
-Python that builds. ``plugins`` runs the plugin whose name the file has, so it is copied or linked into the kubelet's
-folder under that name. Both are the same, byte for byte, whenever they are built from the same sources by the same
-version of Python.
+``keyferry`` is the whole command, with the parts of PyYAML and websockets that are written in Python, which have to be
+installed for the Python that builds. ``plugins`` runs the plugin whose name the file has, so it is copied or linked
+into the kubelet's folder under that name. Both are the same, byte for byte, whenever they are built from the same
+sources by the same version of Python.
 """
 
 from __future__ import annotations
@@ -115,15 +115,17 @@ def sources(packages: tuple[str, ...], files: tuple[str, ...] = ()) -> Iterator[
             yield path.relative_to(SOURCE).as_posix(), path
 
 
-def yaml_sources() -> Iterator[tuple[str, Path]]:
-    """Yield those of PyYAML, as it is installed, with its license."""
-    spec = find_spec("yaml")
+def package_sources(distributed: str, package: str, *folders: str) -> Iterator[tuple[str, Path]]:
+    """Yield those of a package in Python, as it is installed, of these of its *folders* alone, with its license."""
+    spec = find_spec(package)
     if spec is None or spec.origin is None:
-        sys.exit(f"PyYAML is not installed for {sys.executable}; make pyz does that")
-    for path in sorted(Path(spec.origin).parent.glob("*.py")):
-        yield f"yaml/{path.name}", path
-    files = distribution("PyYAML").files or ()
-    yield "yaml/LICENSE", next(Path(str(each.locate())) for each in files if each.name == "LICENSE")
+        sys.exit(f"{distributed} is not installed for {sys.executable}; make pyz does that")
+    root = Path(spec.origin).parent
+    for folder in (root, *(root / name for name in folders)):
+        for path in sorted(folder.glob("*.py")):
+            yield f"{package}/{path.relative_to(root).as_posix()}", path
+    files = distribution(distributed).files or ()
+    yield f"{package}/LICENSE", next(Path(str(each.locate())) for each in files if each.name == "LICENSE")
 
 
 def compiled(path: Path, name: str) -> bytes:
@@ -148,7 +150,12 @@ def add(archive: zipfile.ZipFile, name: str, content: bytes, method: int) -> Non
 def build(what: str) -> bytes:
     """Return the file."""
     if what == "keyferry":
-        main, files = COMMAND_MAIN, [*sources(COMMAND_PACKAGES), *yaml_sources()]
+        main = COMMAND_MAIN
+        files = [
+            *sources(COMMAND_PACKAGES),
+            *package_sources("PyYAML", "yaml"),
+            *package_sources("websockets", "websockets", "extensions"),
+        ]
         method = zipfile.ZIP_DEFLATED  # half the size, which people copy to nodes, for 10 ms of each start
     else:
         main = PLUGIN_MAIN.format(plugins=plugin_modules())

@@ -62,6 +62,7 @@ STEPS = (
     Step("pages", "the pages' commands install it", "see the message", installs.check_pages),
     Step("extras", "every extra works alone", "correct optional-dependencies", installs.check_extras),
     Step("installers", "pipx and uv install it", "see the message", installs.check_installers),
+    Step("binary", "the executable needs nothing", "see tools/binary", installs.check_binary),
     Step(
         "pythons",
         "runs with every Python named",

@@ -14,13 +14,16 @@ import pytest
 from support.certificates import Authority
 from support.commands import run_in_process
 from support.far_node import FarNode, cluster_of_bob, far_node, kubeconfig_of_bob
+from support.images import build, push
 from support.kube import TOKEN
 from support.kube_commands import Done
-from support.kubernetes_api import KubernetesApi
+from support.kubernetes_api import KubernetesApi, pod, pull_secret
 from support.kubernetes_exec import Finished
+from support.registry import basic, running
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
+HOST = "registry.example"
 IMAGE = "registry.example/team/app:v1"
 HEAD = {"apiVersion": "keyferry.dev/v1alpha1", "kind": "ImageExplanation", "config": {}, "reasons": []}
 DEBUG = ("--agent", "off", "--debug-image", "registry.example/keyferry:1")
@@ -278,6 +281,7 @@ def test_a_node_causes_few_questions_to_the_api_server(
         {"reasons": waiting_for_tokens("p", audience="x" * 2000)},
         {"reasons": [provider("p", expiresInSeconds=1e300)]},
         {"reasons": [provider("p", seconds="soon")]},
+        {"reasons": [provider("p", seconds=10**400)]},
         {"reasons": [provider("p", keys=["k"] * 2000)]},
         {"reasons": [provider("p", missing=[{"input": "everything"}])]},
         {"credentials": [{"source": "x"}]},
@@ -404,6 +408,189 @@ def test_doctor_counts_the_lines_itself_and_offers_no_command_of_the_node(
     assert all(each.isprintable() or each == "\n" for each in done.stdout)
 
 
+# Whether an image can be pulled, and the image on the node with its record.
+
+
+def attempt(user: str = "AWS", key: str = HOST, source: str = "p", **more: object) -> Json:
+    """Return an attempt that the node says has worked."""
+    credential = {"username": user, "key": key, "source": {"kind": "provider", "name": source}}
+    return {"credential": credential, "worked": True, "asked": True, **more}
+
+
+ANONYMOUS = {"credential": None, "worked": True, "asked": True}
+REFUSED = {"worked": False, "cause": "refused", "status": 401, "message": "no"}
+# A node with a provider whose credential matches the image, and one without any.
+WITH_LOGIN = {
+    "reasons": [match("p", HOST), provider("p", keys=[HOST])],
+    "credentials": [
+        {"username": "AWS", "password": "", "key": HOST, "source": {"kind": "provider", "name": "p"}}
+    ],
+}
+
+
+def check(node: FarNode, *attempts: object, half: Json, **more: object) -> None:
+    """Let the node answer what it is asked by can-pull: with these attempts, and with its half."""
+    head = {"apiVersion": "keyferry.dev/v1alpha1", "kind": "ImagePullCheck", "name": f"{HOST}/team/app"}
+    checked = {**head, "attempts": list(attempts), "canPull": True, "outcome": "yes", **more}
+
+    def answer(command: tuple[str, ...]) -> Finished:
+        return Finished(0, json.dumps(checked if "can-pull" in command else {**HEAD, **half}).encode())
+
+    node.answers = answer
+
+
+@pytest.mark.parametrize(
+    ("half", "attempts"),
+    [
+        ({}, []),
+        (WITH_LOGIN, []),
+        (WITH_LOGIN, [ANONYMOUS]),
+        (WITH_LOGIN, [attempt(key="other.example")]),
+        (WITH_LOGIN, [attempt(user="bob")]),
+        (WITH_LOGIN, [attempt(source="q")]),
+        ({}, [attempt()]),
+        (WITH_LOGIN, [{**attempt(source="q"), **REFUSED}]),
+    ],
+    ids=["none", "none with a login", "anonymous", "key", "user", "provider", "no login", "another refused"],
+)
+def test_an_attempt_that_no_kubelet_there_would_make_decides_nothing(
+    node: FarNode, keyferry: Explain, half: Json, attempts: list[Json]
+) -> None:
+    """Neither a yes nor a no: it is known here which credentials match."""
+    check(node, *attempts, half=half)
+    done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node")
+    assert done.returncode == 6, done.stdout
+    told = " ".join(done.stdout.split())
+    assert "node 'node1' does not tell of each attempt that its kubelet would make" in told
+    assert "without a credential" not in told
+
+
+def test_a_credential_of_the_node_that_was_not_tried_may_work(
+    api: KubernetesApi, node: FarNode, keyferry: Explain, tmp_path: Path
+) -> None:
+    """After the pod's own was refused: a node that leaves its attempt out gets no final refusal from here."""
+    with running(tmp_path / "registry") as registry:
+        registry.set_users({"bob": "kf-marked-password"})
+        image = f"{registry.host}/team/app:v1"
+        push(registry, "team/app", "v1", build(b"hello"), basic("bob", "kf-marked-password"))
+        login = pull_secret(host=registry.host, login="bob:kf-marked-old-password")
+        api.add(pod(images=[image], imagePullSecrets=[{"name": "regcred"}]), login)
+        reasons = [match("p", registry.host), provider("p", keys=[registry.host])]
+        check(node, half={"reasons": reasons}, name=f"{registry.host}/team/app")
+        done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node")
+    assert done.returncode == 6, done.stdout
+    assert done.stdout.startswith("cannot tell ")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "ImageExplanation"},
+        {"name": "registry.example/team/other"},
+        {"name": ""},
+        {"name": 7},
+        {"attempts": {}},
+        {"attempts": [7]},
+        {"attempts": [ANONYMOUS] * 200},
+        {"attempts": [{**attempt(), **REFUSED, "status": 10**400}]},
+        {"attempts": [attempt(message="x" * 5000, worked=False)]},
+        {"attempts": [{"credential": {"source": {"kind": "pull secret", "name": "shop/x"}}}]},
+        {"attempts": [{"credential": {"source": {"kind": "everything"}}}]},
+        {"attempts": [{"credential": "all"}]},
+    ],
+)
+def test_a_check_that_is_not_understood_is_no_answer(node: FarNode, keyferry: Explain, fields: Json) -> None:
+    check(node, attempt(), half=WITH_LOGIN, **fields)
+    done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node")
+    assert done.returncode == 6, done.stdout
+    assert "it is not understood here" in done.stdout + done.stderr
+    assert "yes: " not in done.stdout
+
+
+def test_what_an_attempt_says_does_no_harm(node: FarNode, keyferry: Explain) -> None:
+    """The words of a node's registry are the node's; and they hold no secret."""
+    says = f"{ESCAPES} password=kf-marked-password"
+    check(node, {**attempt(), **REFUSED, "message": says, "digest": ESCAPES}, half=WITH_LOGIN)
+    for output in ("table", "wide", "json"):
+        done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node", "-o", output)
+        text = done.stdout + done.stderr
+        assert "kf-marked" not in text
+        assert all(each.isprintable() or each == "\n" for each in text)
+        assert "\nkeyferry: all is well" not in text
+
+
+ACCESS = {"rule": "same-secret", "policy": "AlwaysVerify", "imageRef": "sha256:1"}
+
+
+def has_image(node: FarNode, access: object, *names: object, **more: object) -> None:
+    """Let a debug pod tell that the image is on the node, with these fields, and its record."""
+    records = {"kind": "ImagePulledRecordList", "records": [{"imageRef": "sha256:1", "names": names}]}
+
+    def answer(command: tuple[str, ...]) -> Finished:
+        document = {**records, **more} if command[1] == "records" else {"access": access}
+        return Finished(0, json.dumps({**HEAD, **document}).encode())
+
+    node.answers = answer
+
+
+def record(**fields: object) -> Json:
+    """Return what a record has of the image's name."""
+    return {"name": f"{HOST}/team/app", **fields}
+
+
+@pytest.mark.parametrize(
+    ("rule", "names"),
+    [
+        ("same-secret", [record()]),
+        ("same-account", [record()]),
+        ("same-credential", [record(secrets=[{"uid": "u", "namespace": "shop", "name": "other"}])]),
+        ("same-secret", []),
+        ("same-secret", [{**record(everyPodOfTheNode=True), "name": f"{HOST}/team/other"}]),
+    ],
+)
+def test_whether_the_pod_may_use_the_image_is_decided_here(
+    node: FarNode, explain: Explain, rule: str, names: list[Json]
+) -> None:
+    """By the record, where its credentials matter: the node's word that they are the same does not count."""
+    has_image(node, {**ACCESS, "rule": rule}, *names)
+    assert "this pod may use it" not in explain(*DEBUG).stdout
+
+
+@pytest.mark.parametrize(
+    ("access", "names", "more"),
+    [
+        ([], [], {}),
+        ({**ACCESS, "rule": "all-is-well"}, [], {}),
+        ({**ACCESS, "policy": "all"}, [], {}),
+        ({**ACCESS, "imageRef": 7}, [], {}),
+        ({**ACCESS, "imageRef": "x" * 2000}, [], {}),
+        (ACCESS, [], {"records": {}}),
+        (ACCESS, [], {"records": [7]}),
+        (ACCESS, [7], {}),
+        (ACCESS, [record(secrets=7)], {}),
+        (ACCESS, [record(secrets=[{"uid": 7}])], {}),
+        (ACCESS, [record(secrets=[{}] * 2000)], {}),
+        (ACCESS, [record(serviceAccounts=[{"name": "x" * 2000}])], {}),
+        (ACCESS, [record()] * 2000, {}),
+    ],
+)
+def test_an_image_that_is_not_understood_is_no_answer(
+    node: FarNode, explain: Explain, access: object, names: list[object], more: Json
+) -> None:
+    has_image(node, access, *names, **more)
+    done = explain(*DEBUG)
+    assert done.returncode == 6, done.stdout
+    assert "it is not understood here" in done.stdout
+
+
+def test_escapes_of_a_record_reach_no_terminal(node: FarNode, explain: Explain) -> None:
+    secret = dict.fromkeys(("uid", "namespace", "name", "credentialHash"), ESCAPES)
+    has_image(node, {**ACCESS, "imageRef": ESCAPES}, record(secrets=[secret]))
+    for output in ("wide", "json"):
+        done = explain(*DEBUG, "-o", output)
+        assert all(each.isprintable() or each == "\n" for each in done.stdout + done.stderr)
+
+
 @pytest.mark.parametrize(
     "failures",
     [
@@ -435,6 +622,7 @@ def test_no_command_has_a_path_that_the_node_chose(
     [
         [{"title": "plugins", "lines": [{"level": "fine"}]}],
         [{"title": "plugins", "lines": [{"level": "ok", "count": -5}]}],
+        [{"title": "plugins", "lines": [{"level": "ok", "count": 10**400}]}],
         [{"title": "plugins", "lines": 7}],
         [{"title": "plugins"}] * 100,
         [{"title": "plugins", "lines": [{"level": "ok", "text": "x" * 5000}]}],

@@ -44,6 +44,40 @@ def test_the_plugin_runs_with_the_folder_as_its_root(host: HostRoot) -> None:
     assert str(host.folder) not in shown
 
 
+@root
+@pytest.mark.parametrize("is_seen", [False, True], ids=["no kubelet", "a kubelet that hides its environment"])
+def test_plugins_do_not_get_the_variables_of_the_image(host: HostRoot, *, is_seen: bool) -> None:
+    """Its certificates, libraries and programs are not the node's; a note tells that the kubelet's are not known."""
+    host.add_plugin()
+    more = {"KEYFERRY_CONFIG": "", "KEYFERRY_BIN_DIR": "", "KEYFERRY_AGENT": "off"}
+    if is_seen:
+        flags = (
+            f"--image-credential-provider-config={CONFIG}",
+            f"--image-credential-provider-bin-dir={USUAL}",
+        )
+        host.write("/proc/1/cmdline", "/sbin/init\0")
+        host.write("/proc/42/cmdline", "\0".join(("kubelet", *flags, "")))
+        more["KEYFERRY_PROC"] = ""
+    done = host.run(
+        *("explain", IMAGE),
+        **more,
+        SSL_CERT_FILE="/image/ca.pem",
+        SSL_CERT_DIR="/image/certs",
+        LD_LIBRARY_PATH="/image/lib",
+        PYTHONPATH="/image/python",
+        HTTPS_PROXY="http://proxy.example:3128",
+    )
+    assert done.returncode == 0, done.stderr
+    found = dict(line.split("=", 1) for line in host.at("/environment").read_text().splitlines())
+    assert not [name for name in found if name.startswith(("KEYFERRY_", "LD_", "PYTHON", "SSL_"))]
+    assert found["PATH"] == "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    assert found["HTTPS_PROXY"] == "http://proxy.example:3128"
+    assert "plugins get the environment of this process, " in done.stdout
+    chosen = host.run("explain", IMAGE, "--env-from", "self", SSL_CERT_DIR="/image/certs", **more)
+    assert chosen.returncode == 0, chosen.stderr
+    assert "SSL_CERT_DIR=/image/certs\n" in host.at("/environment").read_text()
+
+
 def test_who_may_not_chroot_is_told_so(host: HostRoot) -> None:
     """An ordinary user, or root in a container without that right; without plugins, the files are read all the same."""
     words = [sys.executable, "-m", "keyferry", "explain", IMAGE, "--host-root", str(host.folder)]

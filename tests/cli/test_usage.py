@@ -115,6 +115,7 @@ LIST = ["--policy", "AlwaysVerify", "--allow", "reg.example"]
         ("explain", [*ON_NODE, "--cri", "auto"], "--withhold-env and --cri"),
         ("explain", [*ON_NODE, "--env-from", "self"], "--env-from, --withhold-env and --cri"),
         ("can-pull", [*ON_NODE, "--hosts-dir", "/etc"], "--hosts-dir, --registries-conf"),
+        ("can-pull", [*ON_NODE, "--ca-file", "/etc/ca.pem"], "--ca-file"),
         ("explain", ["--on-node", "-A"], "--on-node asks one node"),
         ("explain", [*ON_NODE, "--privileged"], "add --debug-image IMAGE"),
         ("explain", [*ON_NODE, "--debug-namespace", "ops"], "add --debug-image IMAGE"),

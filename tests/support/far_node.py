@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,10 +41,16 @@ class FarNode:
     pods: list[Json] = field(default_factory=list)
     # What the pods say in place of keyferry.
     says: Finished | None = None
+    # The same, to each command.
+    answers: Callable[[tuple[str, ...]], Finished] | None = None
     # What they write on standard error beside what keyferry writes.
     notes: bytes = b""
     # A pod that waits: the reason and message of its containers.
     waits: tuple[str, str] | None = None
+    # The same before they are run, each shown until it was asked for.
+    waits_first: tuple[tuple[str, str], ...] = ()
+    # The reason and message with which they end, and their exit code, in place of a run; such a one has no log.
+    ends: tuple[str, str, int] | None = None
     is_slow: bool = False
     # The socket of its container runtime, and its kubelet's root; without them neither is seen.
     cri: str = ""
@@ -107,11 +113,17 @@ class FarNode:
         if spec["nodeName"] != self.name:
             return
         statuses: list[Json] = []
+        for reason, message in self.waits_first:
+            self._show(made, {"waiting": {"reason": reason, "message": message}})
+            self._wait_until_asked(made_name(made))
         if self.waits is not None:
             reason, message = self.waits
-            state = {"waiting": {"reason": reason, "message": message}}
-            statuses = [{"name": each["name"], "state": state} for each in spec["containers"]]
-            made["status"] = {"phase": "Pending", "containerStatuses": statuses}
+            self._show(made, {"waiting": {"reason": reason, "message": message}})
+            return
+        if self.ends is not None:
+            reason, message, code = self.ends
+            ended = {"reason": reason, "message": message, "exitCode": code}
+            self._show(made, {"terminated": ended}, "Failed")
             return
         made["status"] = {"phase": "Running", "containerStatuses": []}
         while self.is_slow:
@@ -123,10 +135,23 @@ class FarNode:
         is_well = all(each["state"]["terminated"]["exitCode"] == 0 for each in statuses)  # type: ignore[index] # made above
         made["status"] = {"phase": "Succeeded" if is_well else "Failed", "containerStatuses": statuses}
 
+    def _show(self, made: Json, state: Json, phase: str = "Pending") -> None:
+        """Give all containers of a pod a state."""
+        statuses = [{"name": each["name"], "state": state} for each in made["spec"]["containers"]]  # type: ignore[index] # a pod
+        made["status"] = {"phase": phase, "containerStatuses": statuses}
+
+    def _wait_until_asked(self, name: str) -> None:
+        """Wait until the pod was asked for once more, and answered."""
+        before = len(self.api.seen)
+        while not any(seen.method == "GET" and name in seen.path for seen in self.api.seen[before:]):
+            time.sleep(0.02)
+
     def _run(self, command: tuple[str, ...], env: Mapping[str, str]) -> Finished:
         self.commands.append(command)
         if self.says is not None:
             return self.says
+        if self.answers is not None:
+            return self.answers(command)
         program, *words = command
         assert program == "keyferry"
         # What isolates a test from this machine stays.

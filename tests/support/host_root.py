@@ -15,18 +15,24 @@ REAL = "/usr/share/eks"
 CONFIG, PLUGIN = f"{USUAL}/config.json", f"{USUAL}/ecr"
 IMAGE = "registry.example/team/app:v1"
 
-# A plugin without libraries, which a root file system with nothing else can run. It tells what it finds at its root.
+# A plugin without libraries, which a root file system with nothing else can run. It tells what it finds at its root,
+# and leaves its environment there.
 _PROGRAM = """
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+extern char **environ;
 int main(void) {
     char name[64] = "", folder[64] = "";
+    FILE *environment = fopen("/environment", "w");
+    if (!environment) return 6;
+    for (char **each = environ; *each; each++) fprintf(environment, "%s\\n", *each);
+    fclose(environment);
     int fd = open("/etc/node-name", O_RDONLY);
     if (fd < 0 || read(fd, name, sizeof name - 1) < 0 || !getcwd(folder, sizeof folder)) return 7;
     if (strcmp(folder, "/")) return 8;
-    printf(%s, name);
+    printf(ANSWER, name);
     return 0;
 }
 """
@@ -64,9 +70,9 @@ class HostRoot:
 
     def add_plugin(self) -> None:
         """Add the plugin, which the config's folder has as an absolute link; it answers with the node's name."""
-        printed = answer(auth={"registry.example": ("node", "%s")})
+        printed = json.dumps(answer(auth={"registry.example": ("node", "%s")}))
         (self.folder / "opt").mkdir()
-        compile_program(self.folder / "opt/ecr", _PROGRAM.replace("%s", json.dumps(printed)), static=True)
+        compile_program(self.folder / "opt/ecr", _PROGRAM.replace("ANSWER", printed), static=True)
         self.link(f"{REAL}/ecr", "/opt/ecr")
 
     def run(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:

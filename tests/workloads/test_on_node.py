@@ -10,6 +10,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -328,7 +330,8 @@ def test_a_debug_pod_is_shown_made_read_and_deleted(
     assert spec["restartPolicy"] == "Never"
     assert spec["activeDeadlineSeconds"] > 60
     assert spec["automountServiceAccountToken"] is False
-    assert [each["readOnly"] for each in spec["containers"][0]["volumeMounts"]] == [True]
+    (mount,) = spec["containers"][0]["volumeMounts"]
+    assert (mount["readOnly"], mount["recursiveReadOnly"]) == (True, "IfPossible")
     assert "privileged" not in spec["containers"][0]["securityContext"]
     assert node.commands[0][:3] == ("keyferry", "explain", IMAGE)
     assert "--host-root /host" in " ".join(node.commands[0])
@@ -444,6 +447,74 @@ def test_a_pod_that_waits_for_its_own_image_is_the_answer(
     assert debug_pods(api) == []
 
 
+QPS = "pull QPS exceeded"
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        [("ErrImagePull", QPS)],
+        [("ErrImagePull", QPS), ("ImagePullBackOff", f'Back-off pulling image "r": ErrImagePull: {QPS}')],
+        [("ErrImagePull", QPS), ("ImagePullBackOff", 'Back-off pulling image "r"')],
+        [("CreateContainerError", "context deadline exceeded")],
+    ],
+    ids=["once", "backs off and tells why", "backs off", "not started at once"],
+)
+def test_a_pod_whose_wait_passes_is_waited_for(
+    node: FarNode, explain: Explain, waits: list[tuple[str, str]]
+) -> None:
+    """The kubelet's own limit of pulls says nothing about the image, and a runtime may be slow."""
+    node.waits_first = tuple(waits)
+    done = explain(*DEBUG)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "reason", ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"]
+)
+def test_a_container_that_is_never_started_ends_the_wait_early(
+    api: KubernetesApi, node: FarNode, explain: Explain, reason: str
+) -> None:
+    """Long before the pod's own deadline, and with what the kubelet says."""
+    node.waits = (reason, "container has runAsNonRoot and\nimage will run as root, password=kf-marked-word")
+    done = explain(*DEBUG)
+    assert done.returncode == 6
+    told = " ".join(done.stdout.split())
+    assert f"on node 'node1': {reason}: container has runAsNonRoot and image will run as root" in told
+    assert "kf-marked" not in done.stdout
+    assert debug_pods(api) == []
+
+
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        (
+            (
+                "StartError",
+                'exec: "keyferry":\nexecutable file not found in $PATH, password=kf-marked-word',
+                128,
+            ),
+            'exited with status 128 (StartError: exec: "keyferry": executable file not found in $PATH',
+        ),
+        (("OOMKilled", "", 137), "exited with status 137 (OOMKilled)"),
+        (("Error", "", 7), "exited with status 7: it wrote no document"),
+    ],
+    ids=["no keyferry", "no memory", "usual"],
+)
+def test_why_a_command_in_a_debug_pod_ended_is_told(
+    api: KubernetesApi, node: FarNode, explain: Explain, ends: tuple[str, str, int], says: str
+) -> None:
+    """An image without keyferry never starts, and has no log."""
+    node.ends = ends
+    if ends[0] != "StartError":
+        api.logs = defaultdict(bytes)
+    done = explain(*DEBUG)
+    assert done.returncode == 6
+    assert says in " ".join(done.stdout.split())
+    assert "kf-marked" not in done.stdout
+    assert debug_pods(api) == []
+
+
 @pytest.mark.usefixtures("node")
 def test_pod_security_and_missing_rights_are_named(api: KubernetesApi, explain: Explain) -> None:
     api.pod_security = "baseline"
@@ -451,13 +522,31 @@ def test_pod_security_and_missing_rights_are_named(api: KubernetesApi, explain: 
     assert "no permission to create pods in default" in said
     assert 'violates PodSecurity "baseline:latest"' in said
     assert "pod-security.kubernetes.io/enforce=privileged" in said
+    assert "the right to create pods" not in said
     api.pod_security = ""
     api.users[TOKEN].permitted.discard(("create", "pods", "default"))
-    assert 'User "bob" cannot create resource "pods"' in explain(*DEBUG).stdout
+    said = explain(*DEBUG).stdout
+    assert 'User "bob" cannot create resource "pods"' in said
+    assert "a debug pod needs the right to create pods in default" in said
+    assert "pod-security.kubernetes.io/enforce" not in said
     api.permit(TOKEN, "create", "pods", "default")
     api.users[TOKEN].permitted.discard(("get", "pods/log", "default"))
     assert "no permission to get pods/log in default" in explain(*DEBUG).stdout
     assert debug_pods(api) == []
+
+
+@pytest.mark.usefixtures("node")
+def test_another_refusal_speaks_for_itself(
+    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quota or a webhook is neither a missing right nor pod security."""
+    message = 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4'
+    body = json.dumps({"kind": "Status", "code": 403, "message": message}).encode()
+    own = api.respond
+    monkeypatch.setattr(api, "respond", lambda seen: (403, body) if seen.method == "POST" else own(seen))
+    said = explain(*DEBUG).stdout
+    assert "exceeded quota: q" in said
+    assert "a debug pod needs" not in said
 
 
 @pytest.mark.usefixtures("node")
@@ -469,6 +558,33 @@ def test_what_cannot_be_deleted_is_told(api: KubernetesApi, explain: Explain) ->
     (name,) = debug_pods(api)
     assert f"kubectl delete pod {name} -n default" in done.stderr
     assert "no permission to delete pods in default" in done.stderr
+
+
+@pytest.mark.usefixtures("node")
+@pytest.mark.parametrize("is_well", [True, False], ids=["ends it", "is down"])
+def test_a_deletion_that_is_only_accepted_is_waited_for(
+    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch, *, is_well: bool
+) -> None:
+    """The server keeps the pod until its node has ended it; of a node that does not, the command is told."""
+    monkeypatch.setattr("keyferry.workloads.debug_pod.MAX_END_SECONDS", 60.0 if is_well else 0.1)
+    api.store.has_kubelets = True
+    asked: list[str] = []
+
+    def end(seen: Seen) -> str:
+        is_accepted = any(each.method == "DELETE" for each in api.seen)
+        if is_accepted and seen.method == "GET":
+            asked.append(seen.path)
+            if is_well and len(asked) > 1:
+                api.objects.pop(("", "pods", "default", seen.path.rpartition("/")[2]), None)
+        return ""
+
+    api.cut = end
+    done = explain(*DEBUG)
+    assert done.returncode == 0, done.stdout
+    assert asked
+    assert ("is still there, since its node has not ended it" in done.stderr) is not is_well
+    assert ("try: kubectl delete pod keyferry-node-" in done.stderr) is not is_well
+    assert bool(debug_pods(api)) is not is_well
 
 
 @pytest.mark.usefixtures("node")
@@ -491,9 +607,15 @@ def test_leftovers_are_deleted_by_the_next_run(api: KubernetesApi, explain: Expl
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["GET list", "POST pods", "GET pod", "GET log", "DELETE pod"])
 def test_a_connection_that_is_cut_leaves_nothing_behind(
-    api: KubernetesApi, node: FarNode, explain: Explain, step: str, when: str
+    api: KubernetesApi,
+    node: FarNode,
+    explain: Explain,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    when: str,
 ) -> None:
     """In each step, whether the server has done what it was told or not."""
+    monkeypatch.setattr("keyferry.workloads.debug_pod.MAX_CREATE_SECONDS", 0.1)
     cut: list[str] = []
 
     def once(seen: Seen) -> str:
@@ -530,6 +652,85 @@ def test_a_signal_leaves_nothing_behind(
     node.is_slow = False
     assert process.returncode == 128 + number
     assert debug_pods(api) == []
+
+
+# A pod that the server makes after its client has gone.
+
+
+@pytest.fixture
+def slow_create(api: KubernetesApi) -> threading.Event:
+    """Let the server make a pod only after it has answered that there is none to delete; set when it begins."""
+    begun = threading.Event()
+
+    def wait(seen: Seen) -> str:
+        if seen.method == "POST" and seen.path.endswith("/pods"):
+            begun.set()
+            wait_until(lambda: any(each.method == "DELETE" for each in api.seen))
+        return ""
+
+    api.cut = wait
+    return begun
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_pod_that_is_made_after_a_signal_is_deleted(
+    api: KubernetesApi,
+    node: FarNode,
+    kube: Kube,
+    tmp_path: Path,
+    slow_create: threading.Event,
+    number: signal.Signals,
+) -> None:
+    words = ("explain", "pod/web", "-n", "shop", "--on-node", *DEBUG)
+    env = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(kube.path), "KUBERC": ""}
+    with subprocess.Popen(
+        [sys.executable, "-m", "keyferry", *words], env=env, stderr=subprocess.PIPE
+    ) as process:
+        assert slow_create.wait(60)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert len(node.pods) == 1
+    assert debug_pods(api) == []
+    assert b"waits up to 12 s for pod default/keyferry-node-" in said
+    assert b"kubectl delete" not in said
+
+
+@pytest.mark.usefixtures("slow_create")
+def test_a_pod_that_is_made_after_a_timeout_is_deleted(
+    api: KubernetesApi, node: FarNode, explain: Explain
+) -> None:
+    done = explain(*DEBUG, "--timeout", "1")
+    assert done.returncode == 6, done.stdout
+    assert len(node.pods) == 1
+    assert debug_pods(api) == []
+    assert "kubectl delete" not in done.stderr
+
+
+@pytest.mark.parametrize("how", ["cut", "gateway"])
+def test_a_pod_that_may_still_be_made_is_told(
+    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """With the command that deletes it: neither a lost connection nor a gateway says what the server does."""
+    monkeypatch.setattr("keyferry.workloads.debug_pod.MAX_CREATE_SECONDS", 0.1)
+    api.cut = lambda seen: "before" if seen.method == "POST" else ""
+    if how == "gateway":
+        own = api.respond
+        api.cut = lambda _: ""
+        monkeypatch.setattr(api, "respond", lambda seen: (504, b"") if seen.method == "POST" else own(seen))
+    done = explain(*DEBUG)
+    assert done.returncode == 6, done.stdout
+    told = done.stderr.splitlines()[-1]
+    assert "may still be made, since the server has not answered" in told
+    assert "try: kubectl delete pod keyferry-node-" in told
+
+
+@pytest.mark.usefixtures("node")
+def test_a_pod_that_was_refused_is_not_waited_for(api: KubernetesApi, explain: Explain) -> None:
+    api.pod_security = "baseline"
+    done = explain(*DEBUG)
+    assert "waits up to" not in done.stderr
+    assert sum(seen.method == "DELETE" for seen in api.seen) == 1
 
 
 def test_several_images_are_one_pod(api: KubernetesApi, node: FarNode, explain: Explain) -> None:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from release.subject import ROOT, Problem, Release, make_environment, run
 
 PROBE = ROOT / "tools" / "release" / "probe.py"
+# The config of a plugin that tells which libraries it is given.
+CONFIG = """{"apiVersion": "kubelet.config.k8s.io/v1", "kind": "CredentialProviderConfig", "providers": [
+{"name": "plugin",
+"apiVersion": "credentialprovider.kubelet.k8s.io/v1", "matchImages": ["r.example"], "defaultCacheDuration": "0s"}]}"""
+PLUGIN = """#!/bin/sh
+echo '{"apiVersion": "credentialprovider.kubelet.k8s.io/v1", "kind": "CredentialProviderResponse",'
+echo '"cacheKeyType": "Image", "auth": {"r.example": {"username": "'"${LD_LIBRARY_PATH-none}"'", "password": "p"}}}'
+"""
 # The pages with commands that install from a clone.
 PAGES = ("README.md", "docs/index.md", "docs/tutorial.md")
 
@@ -45,6 +55,30 @@ def check_install(release: Release) -> str:
     return f"{len(release.project['scripts'])} programs, {', '.join(found)}, shim"
 
 
+def check_binary(release: Release) -> str:
+    """The executable runs in an empty root, hands none of its libraries to a plugin, and leaves no file behind."""
+    run("make", "--silent", "binary", cwd=ROOT)
+    built = ROOT / "dist" / f"keyferry.{platform.machine()}"
+    with tempfile.TemporaryDirectory() as name:
+        root, unpacked = Path(name), Path(name) / "tmp"
+        for folder in (root / "proc", unpacked):
+            folder.mkdir()
+        shutil.copy(built, root / "keyferry")
+        mount = 'mount --bind /proc "$0/proc" && exec chroot "$0" /keyferry --version'
+        expect_version(release, "unshare", "--mount", "sh", "-c", mount, name)
+        (root / "config.json").write_text(CONFIG)
+        (root / "plugin").write_text(PLUGIN)
+        (root / "plugin").chmod(0o755)
+        words = (str(root / "keyferry"), "get", "r.example/app", "-o", "json", "--reveal")
+        environment = {"PATH": os.environ["PATH"], "TMPDIR": str(unpacked)}
+        found = run(*words, "--config", str(root / "config.json"), "--bin-dir", name, env=environment)
+        if '"username": "none"' not in found:
+            raise Problem(f"a plugin is run with libraries of the executable: {found[-600:]}")
+        if left := os.listdir(unpacked):
+            raise Problem(f"it leaves {', '.join(left)}")
+    return f"{built.name}, {built.stat().st_size // 1_000_000} MB"
+
+
 def check_pages(release: Release) -> str:
     """The blocks of the pages that install from a clone work, with a pip that refuses to install anywhere else."""
     blocks = {
@@ -64,9 +98,9 @@ def check_pages(release: Release) -> str:
     return ", ".join(sorted(set(blocks.values())))
 
 
-def expect_version(release: Release, *words: str) -> None:
+def expect_version(release: Release, *words: str, **options: Any) -> None:
     """Raise Problem unless a program prints the version."""
-    if release.version not in (out := run(*words)):
+    if release.version not in (out := run(*words, **options)):
         raise Problem(f"{' '.join(words)} prints {out[:200]!r}")
 
 

@@ -80,7 +80,7 @@ class Release:
     @property
     def zipapp(self) -> Path:
         """The file with all plugins."""
-        return only(self.packages.glob("*.pyz"))
+        return only(self.packages.glob("keyferry-plugins.pyz"))
 
 
 def only(paths: Iterable[Path]) -> Path:

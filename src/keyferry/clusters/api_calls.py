@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 
 from keyferry._core.json import read_object
 from keyferry._core.secrets import printable, redact
@@ -22,6 +23,8 @@ ANONYMOUS = "system:anonymous"
 _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
 _MAX_MESSAGE = 300
 _AUTHENTICATION, _AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+# How pod security words its refusal of a pod.
+_POD_SECURITY = 'violates PodSecurity "'
 # How the API server words a 403 response: the user, and what this user may not do.
 _DENIAL = (
     r'User "([^"]{1,255})" cannot ([a-z]{1,32}) (?:resource|path) "([^"]{1,255})"'
@@ -46,12 +49,20 @@ class ApiAction(Value):
         return f"{self.verb} {self.resource}{place}"
 
 
+class Denial(StrEnum):
+    """What forbids an action: a right that the user lacks, or the level of pod security of the namespace."""
+
+    RIGHT = "right"
+    POD_SECURITY = "pod-security"
+
+
 class ApiProblem(Value):
     """Why an action has no result.
 
     *kind* is REFUSED for a user that the server does not know or does not permit the action, NOT_FOUND for an object
     that does not exist, CONTENT for a response that cannot be read, and ERROR for any other. *message* is the server's.
-    *next_page* is the token for the rest of a list whose own token has expired, if the server gives one.
+    *next_page* is the token for the rest of a list whose own token has expired, if the server gives one. *denial* is
+    what forbids the action, if that is known; a quota or a webhook may, too, and says so itself.
     """
 
     action: ApiAction
@@ -59,6 +70,7 @@ class ApiProblem(Value):
     status: int
     message: str
     next_page: str = ""
+    denial: Denial | None = None
 
     def __str__(self) -> str:
         said = f": {self.message}" if self.message else ""
@@ -113,8 +125,19 @@ def read_status(action: ApiAction, status: int, document: Json, reason: str = ""
     """Return the problem with the message of a Status, or else the *reason* of the response."""
     message = _status_text(document) or reason
     return ApiProblem(
-        action=action, kind=_kind(status), status=status, message=message, next_page=next_page(document)
+        action=action,
+        kind=_kind(status),
+        status=status,
+        message=message,
+        next_page=next_page(document),
+        denial=_denial(message) if status == _FORBIDDEN else None,
     )
+
+
+def _denial(said: str) -> Denial | None:
+    if _POD_SECURITY in said:
+        return Denial.POD_SECURITY
+    return Denial.RIGHT if re.search(_DENIAL, said) else None
 
 
 def _status_text(document: Json) -> str:

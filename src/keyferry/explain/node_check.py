@@ -17,7 +17,7 @@ from keyferry.explain.node_question import (
 from keyferry.explain.registry import RegistryCheck, check_inputs
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, Source, SourceKind
-from keyferry.images.reference import registry_of
+from keyferry.images.reference import normalise, registry_of
 from keyferry.pulls.trial import Attempt
 from keyferry.workloads.inputs import Inputs
 from keyferry.workloads.node_reply import NodeReply, ReplyPart
@@ -47,15 +47,35 @@ class NodeChecks(Value):
         answer, half = self.told.complete(answer)
         if half is None:
             return answer, check_inputs(inputs, answer, own, wait=wait)
-        there = self.attempts.get(answer.image, ())
-        with_credential = tuple(each for each in there if each.credential is not None)
         here: tuple[Attempt, ...] = check_inputs(inputs, answer, own, wait=wait).attempts if own else ()
-        # A kubelet that has a credential makes no anonymous attempt.
-        attempts = (*here, *with_credential) or there
+        attempts = (*here, *_of_the_answer(self.attempts.get(answer.image, ()), answer))
+        tried = {_login(each.credential) for each in attempts if each.credential is not None}
         check = RegistryCheck(
-            image=answer.image, attempts=attempts, missing=answer.missing, half=half, own_attempts=len(here)
+            image=answer.image,
+            attempts=attempts,
+            missing=answer.missing,
+            half=half,
+            own_attempts=len(here),
+            is_untold=not attempts or not tried.issuperset(map(_login, answer.credentials)),
         )
         return answer, check
+
+
+def _of_the_answer(there: tuple[Attempt, ...], answer: Answer) -> Iterator[Attempt]:
+    """Yield a node's attempts with credentials that match the image, as it is decided here, or the anonymous ones.
+
+    A kubelet that has a credential makes no anonymous attempt.
+    """
+    known = set(map(_login, answer.credentials))
+    for each in there:
+        is_known = not known if each.credential is None else _login(each.credential) in known
+        if is_known:
+            yield each
+
+
+def _login(credential: Credential) -> tuple[str, ...]:
+    """Return what a credential is known by from afar."""
+    return credential.source.kind, credential.source.name, credential.key, credential.username
 
 
 def ask_for_checks(inputs: Inputs, images: Iterable[str], announce: Announce) -> NodeChecks:
@@ -65,7 +85,8 @@ def ask_for_checks(inputs: Inputs, images: Iterable[str], announce: Announce) ->
         return NodeChecks()
     try:
         replies = ask_node(inputs.request.open_session(), check_question(inputs, asked), announce)
-        attempts = dict(zip(asked, map(_read_attempts, replies[: len(asked)]), strict=True))
+        checks = zip(asked, replies[: len(asked)], strict=True)
+        attempts = {image: _read_attempts(image, reply) for image, reply in checks}
         halves = read_halves(asked, replies[len(asked) :])
     except KeyferryError as error:
         return NodeChecks(told=NodeAnswers(problem=f"{inputs.node.elsewhere}: {error}"))
@@ -100,12 +121,14 @@ def _registry_options(request: Request) -> Iterator[str]:
 # The node's document.
 
 
-def _read_attempts(reply: NodeReply) -> tuple[Attempt, ...]:
+def _read_attempts(image: str, reply: NodeReply) -> tuple[Attempt, ...]:
     if reply.problem:
         raise EnvironmentProblem(reply.problem)
     document = ReplyPart(reply.document, f"the answer of {reply.through.noun} {reply.pod}")
     document.check(document.text("kind") == _KIND, "kind", f"expected {_KIND}")
-    registry = registry_of(document.text("name"))
+    name = normalise(image)
+    document.check(document.text("name") == name, "name", "expected the image that was asked for")
+    registry = registry_of(name)
     return tuple(_attempt(each, registry) for each in document.parts("attempts", _MAX_ATTEMPTS))
 
 

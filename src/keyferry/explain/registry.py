@@ -35,7 +35,8 @@ class RegistryCheck(Value):
 
     *missing* are inputs that were not given and may hold another credential. *mirrors* tell where and how the container
     runtime asks, and the attempts were made so. Where the runtime may not read that file, *without_file* are the
-    attempts without it. With a *half*, the node made the attempts after the first *own_attempts*.
+    attempts without it. With a *half*, the node made the attempts after the first *own_attempts*; *is_untold* says that
+    it did not tell of all that its kubelet would make.
     """
 
     image: str
@@ -45,6 +46,7 @@ class RegistryCheck(Value):
     without_file: tuple[Attempt, ...] = ()
     half: NodeHalf | None = None
     own_attempts: int = 0
+    is_untold: bool = False
 
     @property
     def verdict(self) -> PullVerdict:
@@ -66,7 +68,7 @@ class RegistryCheck(Value):
         if any(attempt.worked for attempt in attempts):
             return PullVerdict.UNKNOWN if self.is_perhaps_not_anonymous else PullVerdict.YES
         is_unread = self.mirrors is not None and bool(self.mirrors.problem)
-        if is_unread or not attempts or not all(map(_is_sure, attempts)):
+        if is_unread or self.is_untold or not attempts or not all(map(_is_sure, attempts)):
             return PullVerdict.UNKNOWN
         # This includes an image that is not found: registries hide images from users without access.
         return PullVerdict.UNKNOWN if self.missing else PullVerdict.NO
@@ -87,7 +89,8 @@ class RegistryCheck(Value):
 
         A kubelet that has a credential makes no anonymous attempt, and a wrong one is refused for a public image too.
         """
-        return bool(self.missing) and all(attempt.credential is None for attempt in self.attempts)
+        is_anonymous = bool(self.attempts) and all(each.credential is None for each in self.attempts)
+        return bool(self.missing) and is_anonymous
 
     @property
     def provenance(self) -> tuple[str, ...]:
@@ -215,6 +218,8 @@ def _cannot_tell(check: RegistryCheck) -> str:
 
 def doubts(check: RegistryCheck) -> Iterator[str]:
     """Yield the reasons why the registry's response alone does not decide."""
+    if check.half is not None and check.is_untold:
+        yield f"node {check.half.node!r} does not tell of each attempt that its kubelet would make"
     yield from _without_answer(check)
     if check.other_way:
         yield check.other_way

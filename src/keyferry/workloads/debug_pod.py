@@ -2,6 +2,9 @@
 
 It is like that of ``kubectl debug node/NAME``, which stays behind. Each command is a container of its own; the answers
 are read from the logs. What a run could not delete, the kubelet ends after its deadline, and the next run deletes.
+
+A server may still be making the pod when its client has given up, and then knows no pod to delete: the deletion is
+repeated for as long as an admission webhook usually may take.
 """
 
 from __future__ import annotations
@@ -9,21 +12,23 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from secrets import token_hex
 from types import FrameType
 
 from keyferry._core.log import log_debug
+from keyferry._core.secrets import printable
 from keyferry._core.values import Value, field
 from keyferry._net.forms import encode_percent, encode_query
 from keyferry.clusters.access import ClusterAccess
-from keyferry.clusters.api_calls import ApiAction, ApiProblem, Json, call_api, problem_of
+from keyferry.clusters.api_calls import ApiAction, ApiProblem, Denial, Json, call_api, problem_of
 from keyferry.clusters.request import request
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, Kind
 from keyferry.show.documents import API_VERSION
 from keyferry.workloads.listing import PodSelection, list_pods
 from keyferry.workloads.objects import KubernetesObject, ObjectKind
-from keyferry.workloads.pods import read_pod
+from keyferry.workloads.pods import ContainerState, read_pod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,18 +44,35 @@ _POLL_SECONDS = 0.5
 _MAX_LOG_BYTES = 1 << 22
 # After its deadline a pod may take so long to end, and clocks may differ by so much.
 _LEFTOVER_SECONDS = 300
+# An admission webhook may take 10 s unless its configuration says otherwise.
+MAX_CREATE_SECONDS = 12.0
+# A node that is well ends a pod within its grace period of 1 s, and a little more.
+MAX_END_SECONDS = 10.0
 _DELETE_ATTEMPTS, _DELETE_PAUSE_SECONDS, _DELETE_SECONDS = 4, 1.0, 5.0
+_GATEWAY_STATUSES = (502, 503, 504)
 _ENDED = ("Succeeded", "Failed")
+# Why a container that has its image is not started; some of it passes.
+_NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+_MAX_NOT_STARTED_SECONDS = 3.0
+# Why a container ended that never ran, and so has no log.
+_NEVER_RAN = ("ContainerCannotRun", "StartError")
+# What the exit code tells as well.
+_USUAL_ENDS = ("Completed", "Error")
+_BACK_OFF = "ImagePullBackOff"
 _SIGNAL_EXIT = 128
 
 Announce = Callable[[str], None]
 
 
 class ContainerLog(Value):
-    """What the container of one command wrote, on both streams, and its exit code."""
+    """What the container of one command wrote, on both streams, and its exit code.
+
+    *ended* is why it ended, if its status tells more than that, such as that its program could not be started.
+    """
 
     exit_code: int
     text: bytes = field(repr=False)
+    ended: str = ""
 
 
 class DebugPod(Value):
@@ -78,7 +100,9 @@ class DebugPod(Value):
         context: Json = {"runAsUser": 0, "runAsGroup": 0, "runAsNonRoot": False}
         if self.is_privileged:
             context["privileged"] = True
-        mount = {"name": "host", "mountPath": HOST_ROOT, "readOnly": True}
+        # Without the second field, which kubelets use since 1.31, a file system mounted below is read-only only if the
+        # host has it so.
+        mount = {"name": "host", "mountPath": HOST_ROOT, "readOnly": True, "recursiveReadOnly": "IfPossible"}
         containers = [
             {
                 "name": name,
@@ -146,10 +170,10 @@ def run_debug_pod(
             try:
                 ending.hold()
             finally:
-                problem = calls.delete(pod.name)
-                if problem:
+                left = calls.remove(pod, announce)
+                if left:
                     announce(
-                        f"pod {pod} could not be deleted ({problem}); it ends {pod.seconds} s after its start; try: "
+                        f"pod {pod} {left}; it ends {pod.seconds} s after its start; try: "
                         f"kubectl delete pod {pod.name} -n {pod.namespace}"
                     )
 
@@ -198,77 +222,144 @@ class _PodCalls:
         self._namespace = namespace
         self._timeout_seconds = timeout_seconds
         self._path = f"/api/v1/namespaces/{encode_percent(namespace)}/pods"
+        # Whether the server has said what became of the pod; until then, it may still be making it.
+        self._is_answered = False
 
     def create(self, pod: DebugPod) -> None:
         action = self._action("create", "pods", pod.name)
         found = call_api(
             self._session, action, self._path, pod.document(), timeout_seconds=self._timeout_seconds
         )
+        # What stands before the server gives up earlier, and the server says so of its own deadline, too.
+        self._is_answered = not isinstance(found, ApiProblem) or found.status not in _GATEWAY_STATUSES
         if isinstance(found, ApiProblem):
-            needs = (
-                f"; a pod that sees its node needs the right to create pods in {self._namespace}, and the label "
-                f"{_ENFORCE}=privileged on that namespace; --debug-namespace chooses another one"
-            )
-            raise _refused(found, needs if found.kind is Kind.REFUSED else "")
+            raise _refused(found, self._needs(found.denial))
+
+    def _needs(self, denial: Denial | None) -> str:
+        """Return what a pod that sees its node needs, if that is what forbids it."""
+        if denial is None:
+            return ""
+        needs = {
+            Denial.RIGHT: f"the right to create pods in {self._namespace}",
+            Denial.POD_SECURITY: f"the label {_ENFORCE}=privileged on namespace {self._namespace}",
+        }
+        return f"; a debug pod needs {needs[denial]}; --debug-namespace chooses another one"
 
     def wait(self, pod: DebugPod) -> KubernetesObject:
         """Return the pod when all its commands have ended."""
-        until = time.monotonic() + pod.seconds
+        begun = well = time.monotonic()
+        is_put_off = False
         while True:
-            item = self._get(pod.name)
+            item = self._get(pod.name, self._timeout_seconds)
             found = read_pod(item, self._namespace)
             if found.phase in _ENDED:
                 return item
-            waiting = next((each for each in found.states if each.waits_for_image), None)
-            if waiting is not None:
-                why = ": ".join(filter(None, (waiting.reason, waiting.message)))
+            now = time.monotonic()
+            states = found.states
+            # An older kubelet does not repeat why it backs off.
+            put_off = [
+                each for each in states if each.is_put_off or (is_put_off and each.reason == _BACK_OFF)
+            ]
+            is_put_off = bool(put_off)
+            for each in states:
+                if each.waits_for_image and each not in put_off:
+                    raise EnvironmentProblem(
+                        f"debug pod {pod} waits for its own image {pod.image!r} on node {pod.node!r}: {_why(each)}"
+                    )
+            stuck = next((each for each in states if each.reason in _NOT_STARTED), None)
+            well = now if stuck is None else well
+            if stuck is not None and now - well > _MAX_NOT_STARTED_SECONDS:
                 raise EnvironmentProblem(
-                    f"debug pod {pod} waits for its own image {pod.image!r} on node {pod.node!r}: {why}"
+                    f"debug pod {pod} is not started on node {pod.node!r}: {_why(stuck)}"
                 )
-            if time.monotonic() > until:
-                why = " and ".join(
-                    dict.fromkeys(f"{each.kind} {each.reason}".strip() for each in found.states)
-                )
-                told = why or found.phase or "without a status"
+            if now - begun > pod.seconds:
+                told = " and ".join(dict.fromkeys(f"{each.kind} {_why(each)}".strip() for each in states))
                 raise EnvironmentProblem(
-                    f"debug pod {pod} did not end within {pod.seconds} s on node {pod.node!r}: it is {told}"
+                    f"debug pod {pod} did not end within {pod.seconds} s on node {pod.node!r}: "
+                    f"it is {told or found.phase or 'without a status'}"
                 )
             time.sleep(_POLL_SECONDS)
 
     def logs(self, pod: DebugPod, item: KubernetesObject) -> Iterator[ContainerLog]:
-        """Yield the log of each container that has run."""
+        """Yield the log of each container that has ended."""
         codes = dict(_exit_codes(item))
+        states = {each.name: each for each in read_pod(item, self._namespace).states}
         for name in pod.containers:
             if name not in codes:
                 reason = item.text("status", "reason") or "its status does not tell why"
                 raise EnvironmentProblem(
                     f"debug pod {pod} was not run to its end on node {pod.node!r}: {reason}"
                 )
-            yield ContainerLog(exit_code=codes[name], text=self._log(pod.name, name))
+            state = states[name]
+            text = b"" if state.reason in _NEVER_RAN else self._log(pod.name, name)
+            ended = "" if state.reason in _USUAL_ENDS and not state.message else _why(state)
+            yield ContainerLog(exit_code=codes[name], text=text, ended=ended)
 
-    def delete(self, name: str, uid: str = "") -> str:
-        """Delete a pod, several times if the server cannot be reached; return why it may still be there."""
+    def remove(self, pod: DebugPod, announce: Announce) -> str:
+        """Delete *pod*, and return in words what may be left of it; empty if it is gone."""
+        try:
+            found = self._delete(pod.name)
+            if _is_missing(found) and not self._is_answered:
+                # The terminal may be gone; the pod is to be deleted all the same.
+                with suppress(OSError):
+                    announce(
+                        f"waits up to {MAX_CREATE_SECONDS:g} s for pod {pod}, which the server may be making"
+                    )
+                found = self._delete_late(pod.name)
+                if _is_missing(found):
+                    return "may still be made, since the server has not answered"
+        except KeyferryError as error:
+            return f"could not be deleted ({error})"
+        if isinstance(found, ApiProblem):
+            return "" if _is_missing(found) else f"could not be deleted ({found})"
+        return "" if self._is_gone(pod.name, found) else "is still there, since its node has not ended it"
+
+    def _is_gone(self, name: str, reply: Json) -> bool:
+        """Return whether a pod is gone, now or soon; a *reply* with a time is that its deletion is only accepted."""
+        metadata = reply.get("metadata")
+        is_accepted = isinstance(metadata, dict) and "deletionTimestamp" in metadata
+        until = time.monotonic() + MAX_END_SECONDS
+        while is_accepted:
+            try:
+                self._get(name, _DELETE_SECONDS)
+            except KeyferryError as error:
+                if error.kind is Kind.NOT_FOUND:
+                    return True
+            if time.monotonic() > until:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def _delete_late(self, name: str) -> Json | ApiProblem:
+        """Delete a pod that may not have been made yet; return the response that there is none if it is never made."""
+        until = time.monotonic() + MAX_CREATE_SECONDS
+        while True:
+            time.sleep(_POLL_SECONDS)
+            found = self._delete(name)
+            if not _is_missing(found) or time.monotonic() > until:
+                return found
+
+    def _delete(self, name: str, uid: str = "") -> Json | ApiProblem:
+        """Delete a pod, and return the response; several times if the server cannot be reached."""
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 1}
         if uid:
             body["preconditions"] = {"uid": uid}
         action, path = self._action("delete", "pods", name), f"{self._path}/{encode_percent(name)}"
-        problem = ""
-        for attempt in range(_DELETE_ATTEMPTS):
-            if attempt:
-                time.sleep(_DELETE_PAUSE_SECONDS)
+        attempts = 0
+        while True:
+            attempts += 1
             try:
                 found = call_api(
                     self._session, action, path, body, method="DELETE", timeout_seconds=_DELETE_SECONDS
                 )
-            except KeyferryError as error:
-                problem = str(error)
-                continue
-            if not isinstance(found, ApiProblem) or found.kind is Kind.NOT_FOUND:
-                return ""
-            problem = str(found)
-            if found.kind is Kind.REFUSED:
-                break
-        return problem
+            except KeyferryError:
+                if attempts == _DELETE_ATTEMPTS:
+                    raise
+            else:
+                is_final = not isinstance(found, ApiProblem) or found.kind in (Kind.NOT_FOUND, Kind.REFUSED)
+                if is_final or attempts == _DELETE_ATTEMPTS:
+                    return found
+            time.sleep(_DELETE_PAUSE_SECONDS)
 
     def delete_leftovers(self) -> None:
         """Delete the pods of earlier runs whose deadline has passed long ago; others may be in use."""
@@ -282,14 +373,15 @@ class _PodCalls:
             return
         for each in pods:
             if _is_leftover(each):
-                self.delete(each.name, each.uid)
+                with suppress(KeyferryError):
+                    self._delete(each.name, each.uid)
 
-    def _get(self, name: str) -> KubernetesObject:
+    def _get(self, name: str, timeout_seconds: float) -> KubernetesObject:
         found = call_api(
             self._session,
             self._action("get", "pods", name),
             f"{self._path}/{encode_percent(name)}",
-            timeout_seconds=self._timeout_seconds,
+            timeout_seconds=timeout_seconds,
         )
         if isinstance(found, ApiProblem):
             raise _refused(found)
@@ -307,8 +399,17 @@ class _PodCalls:
         return ApiAction(verb=verb, resource=resource, namespace=self._namespace, name=name)
 
 
+def _is_missing(found: Json | ApiProblem) -> bool:
+    return isinstance(found, ApiProblem) and found.kind is Kind.NOT_FOUND
+
+
 def _refused(problem: ApiProblem, more: str = "") -> ClusterAuthError:
     return ClusterAuthError("", f"{problem}{more}", kind=problem.kind)
+
+
+def _why(state: ContainerState) -> str:
+    """Return the reason and the message of a state, harmless on a terminal."""
+    return printable(": ".join(filter(None, (state.reason, state.message))))
 
 
 def _exit_codes(pod: KubernetesObject) -> Iterator[tuple[str, int]]:

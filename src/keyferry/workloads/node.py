@@ -33,6 +33,10 @@ __all__ = [
 _AUTO = "auto"
 _NO_KUBELET = "no kubelet runs on this machine"
 _SELF, _KUBELET = "self", "kubelet"
+# Variables that an image sets for its own programs, and not for those of the node.
+_OF_AN_IMAGE = ("KEYFERRY_", "LD_", "PYTHON", "SSL_CERT_DIR", "SSL_CERT_FILE")
+# What systemd gives to services.
+_SYSTEMD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def choose_node(request: Request, node_name: str | None) -> Node:
@@ -245,13 +249,23 @@ def plugin_environment(request: Request, node: Node, found: Discovery) -> Plugin
     if variables is not None:
         return PluginEnvironment(owner=str(kubelet), variables=variables)
     if request.env_from != _KUBELET:
-        traps = () if kubelet is None else (_trap(kubelet, is_own=is_own),)
-        return PluginEnvironment(traps=traps, is_chosen=is_own)
+        is_unseen = kubelet is None and bool(host_root()) and not (is_own or request.no_run or node.elsewhere)
+        traps = () if kubelet is None and not is_unseen else (_trap(kubelet, is_own=is_own),)
+        own = None if is_own else _environment_of_no_image()
+        return PluginEnvironment(variables=own, traps=traps, is_chosen=is_own)
     if kubelet is None:
         raise EnvironmentProblem("--env-from kubelet: found no running kubelet")
     raise EnvironmentProblem(
         f"--env-from kubelet: no permission to read the environment of {kubelet}; {_how_to_read()}"
     )
+
+
+def _environment_of_no_image() -> Mapping[str, str] | None:
+    """Return the environment of this process below a host root, without what its image has set; else None."""
+    if not host_root():
+        return None
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OF_AN_IMAGE)}
+    return {**kept, "PATH": _SYSTEMD_PATH}
 
 
 def _how_to_read() -> str:
@@ -263,11 +277,16 @@ def _how_to_read() -> str:
     )
 
 
-def _trap(kubelet: Kubelet, *, is_own: bool) -> Reason:
+def _trap(kubelet: Kubelet | None, *, is_own: bool) -> Reason:
     """Return a warning that plugins get another environment than the kubelet's."""
-    why = "as --env-from is self" if is_own else f"which cannot be read; {_how_to_read()}"
+    if kubelet is None:
+        why = f"since {_NO_KUBELET}, as far as can be seen from here"
+    elif is_own:
+        why = f"not that of {kubelet}, as --env-from is self"
+    else:
+        why = f"not that of {kubelet}, which cannot be read; {_how_to_read()}"
     text = (
-        f"plugins get the environment of this process, not that of {kubelet}, {why}: "
+        f"plugins get the environment of this process, {why}: "
         "proxies, regions and credentials may differ, and so may the result"
     )
     return Reason(stage=ReasonStage.TRAP, subject="environment", outcome=ReasonOutcome.ENVIRONMENT, text=text)

@@ -69,11 +69,13 @@ class ReplyPart:
     def number(self, name: str) -> float | None:
         """Return a number, None if there is none."""
         value = self._fields.get(name)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        self.check(value is None or is_number, name, "expected a number")
-        number = float(value) if isinstance(value, (int, float)) else None
-        self.check(number is None or abs(number) < _MAX_NUMBER, name, "expected a smaller number")
-        return number
+        if value is None:
+            return None
+        number = value if isinstance(value, (int, float)) else 0
+        self.check(number is value and not isinstance(value, bool), name, "expected a number")
+        # Compared before it is converted: an integer of JSON may be larger than any float.
+        self.check(abs(number) < _MAX_NUMBER, name, "expected a smaller number")
+        return float(number)
 
     def time(self, name: str) -> float | None:
         """Return an instant in seconds since 1970, None if there is none."""

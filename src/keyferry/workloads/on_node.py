@@ -151,7 +151,7 @@ def _ask_agent(
 
 def _read_log(node: str, pod: DebugPod, log: ContainerLog) -> NodeReply:
     reply = NodeReply(node=node, through=Through.DEBUG_POD, pod=str(pod), exit_code=log.exit_code)
-    return _read(reply, *_split(log.text))
+    return _read(reply, *_split(log.text), log.ended)
 
 
 def _split(log: bytes) -> tuple[bytes, bytes]:
@@ -162,11 +162,15 @@ def _split(log: bytes) -> tuple[bytes, bytes]:
     return b"".join(line for line in lines if not line.startswith(start)), b"".join(messages)
 
 
-def _read(reply: NodeReply, stdout: bytes, stderr: bytes) -> NodeReply:
-    """Return *reply* with the document, if what was written is one of keyferry's, or else with the problem."""
+def _read(reply: NodeReply, stdout: bytes, stderr: bytes, ended: str = "") -> NodeReply:
+    """Return *reply* with the document, if what was written is one of keyferry's, or else with the problem.
+
+    *ended* is why the command ended, if the exit code does not tell that.
+    """
     document = read_object(stdout)
     if document is not None and document.get("apiVersion") == API_VERSION:
         return replace(reply, document=document)
     tail = in_one_line(stderr_tail(stderr)) or "it wrote no document of keyferry"
-    what = f"{reply.through.noun} {reply.pod} exited with status {reply.exit_code}"
+    why = f" ({ended})" if ended else ""
+    what = f"{reply.through.noun} {reply.pod} exited with status {reply.exit_code}{why}"
     return replace(reply, problem=f"{what}: {tail}")

@@ -96,6 +96,8 @@ _LATER_REASONS = frozenset(
 )
 
 
+# The kubelet's own limit of pulls: the next attempt decides.
+_PUT_OFF = "pull QPS exceeded"
 # The reason of a container that ended, or never began, while nobody saw it.
 _LOST = "ContainerStatusUnknown"
 
@@ -104,7 +106,7 @@ class ContainerState(Value):
     """The state of a container in the pod's status, with secrets in its message masked.
 
     *started_at* is when it last started, in seconds since 1970; *image_id* the image that it runs or ran. *image* is
-    the one that the message names, if any.
+    the one that the message names, if any. *is_put_off* tells that the kubelet itself put off the pull.
     """
 
     role: ContainerRole
@@ -115,6 +117,7 @@ class ContainerState(Value):
     started_at: float | None = None
     image_id: str = ""
     image: str = ""
+    is_put_off: bool = False
 
     @property
     def waits_for_image(self) -> bool:
@@ -320,6 +323,7 @@ def _state(role: ContainerRole, kind: StateKind, status: Json, found: Json) -> C
         started_at=seconds_of(found.get("startedAt")),
         image_id=str(status.get("imageID") or ""),
         image=named_image(found.get("message")),
+        is_put_off=_PUT_OFF in str(found.get("message")),
     )
 
 

@@ -170,11 +170,11 @@ class Request(Value):
             return ""
         if self.here or self.config or self.bin_dir or self.no_run:
             return "--on-node asks the node's own plugins: leave out --here, --config, --bin-dir and --no-run"
-        mirrors = self.registry.hosts_dir or self.registry.registries_conf
-        if host_root() or mirrors or self.env_from or self.withhold_env or self.records.cri:
+        files = self.registry.hosts_dir or self.registry.registries_conf or self.registry.ca_file
+        if host_root() or files or self.env_from or self.withhold_env or self.records.cri:
             return (
                 "--on-node asks the node, with its own files, container runtime and environment of plugins: leave out "
-                "--host-root, --hosts-dir, --registries-conf, --env-from, --withhold-env and --cri"
+                "--host-root, --hosts-dir, --registries-conf, --ca-file, --env-from, --withhold-env and --cri"
             )
         if self.check_registry:
             return "--check-registry asks from here, and the node's credentials stay there: use can-pull --on-node"
