@@ -299,17 +299,16 @@ def test_clients_of_an_agent_that_is_killed_fall_back_and_lose_nothing(
     for each in threads:
         each.start()
     for _ in range(3):
-        time.sleep(0.3)
+        wait_until(lambda: len(answers) > len(node.runs()), "answers of an agent")
         agent.process.kill()
         agent.process.wait()
-        time.sleep(0.2)
+        wait_until(lambda before=len(node.runs()): len(node.runs()) > before, "a client that falls back")
         agent = start()
+    wait_until(lambda: len(answers) > len(node.runs()), "answers of the last agent")
     stop.set()
     for each in threads:
         each.join()
     assert set(answers) == {(0, "pass")}
-    # Each agent ran the plugin once, clients that fell back ran it again, and all others were served by an agent.
-    assert len(start.agents) < len(node.runs()) < len(answers)
 
 
 def test_a_broken_config_stops_the_start_with_its_problems(node: Node) -> None:

@@ -20,13 +20,13 @@ import pytest
 
 import keyferry
 from support import manifests, parts
-from support.agent_image import KEYFERRY, USER, ImageRunner, agent_image
+from support.agent_image import BUILD_SECONDS, KEYFERRY, USER, ImageRunner, agent_image
 from support.containerd import PATIENCE_SECONDS, Containerd, running_containerd
 from support.made_up_nodes import Container, Facts, facts_of
 from support.plugins import compile_program, provider_entry, write_config
 from support.shims import request
 
-pytestmark = parts.root
+pytestmark = [parts.root, pytest.mark.timeout(BUILD_SECONDS)]
 PLUGIN = "ecr-credential-provider"
 BIN_DIR = "etc/eks/image-credential-provider"
 IMAGE = "registry.example/team/app"

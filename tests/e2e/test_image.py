@@ -14,6 +14,7 @@ import pytest
 
 import keyferry
 from support.agent_image import (
+    BUILD_SECONDS,
     CACHE,
     KEYFERRY,
     PREFIX,
@@ -36,6 +37,8 @@ from support.pages import Machine, blocks
 from support.parts import need
 from support.plugins import compile_program, provider_entry, write_config
 from support.registry import running
+
+pytestmark = pytest.mark.timeout(BUILD_SECONDS)
 
 REFERENCE = f"localhost/keyferry:{keyferry.__version__}"
 ENVIRONMENT = {

@@ -21,7 +21,16 @@ from keyferry.errors import ContainerRuntimeError
 from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.pulls.cri import connect_runtime
 from support import parts
-from support.agent_image import KEYFERRY, PREFIX, SOCKET_FOLDER, USER, ImageRunner, agent_image, read_archive
+from support.agent_image import (
+    BUILD_SECONDS,
+    KEYFERRY,
+    PREFIX,
+    SOCKET_FOLDER,
+    USER,
+    ImageRunner,
+    agent_image,
+    read_archive,
+)
 from support.agents import Reply, ask
 from support.containerd import Containerd, running_containerd
 from support.images import build, push
@@ -29,7 +38,7 @@ from support.plugins import API_VERSION, compile_program, provider_entry, write_
 from support.registry import Registry, basic, running
 from support.shims import request
 
-pytestmark = parts.root
+pytestmark = [parts.root, pytest.mark.timeout(BUILD_SECONDS)]
 PLUGIN = "acme-credential-provider"
 PUSHER = ("pusher", "kf-push-word")
 FIRST, SECOND = "kf-first-word", "kf-second-word"

@@ -30,6 +30,8 @@ KEYFERRY = f"{PREFIX}/bin/keyferry"
 PROBE = f"{PREFIX}/bin/keyferry-probe"
 SBOM = f"{PREFIX}/share/sbom.cdx.json"
 SOCKET_FOLDER = Path("/run/keyferry")
+# What a test may take that builds the image, or waits until another has built it, on a busy machine.
+BUILD_SECONDS = 1800
 # What containerd gives by default, and Kubernetes takes away with "drop: [ALL]".
 _CAPABILITIES = (
     "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE NET_RAW SETFCAP SETGID SETPCAP "
