@@ -270,6 +270,12 @@ def test_a_killed_agent_leaves_a_socket_that_the_next_one_replaces(start: Starte
     assert start().look_up(IMAGE).status == 200
 
 
+def wait_for_another_run(node: Node) -> None:
+    """Wait until the plugin is run again."""
+    before = len(node.runs())
+    wait_until(lambda: len(node.runs()) > before, "another run")
+
+
 def test_clients_of_an_agent_that_is_killed_fall_back_and_lose_nothing(
     node: Node, start: Starter, tmp_path: Path
 ) -> None:
@@ -302,7 +308,7 @@ def test_clients_of_an_agent_that_is_killed_fall_back_and_lose_nothing(
         wait_until(lambda: len(answers) > len(node.runs()), "answers of an agent")
         agent.process.kill()
         agent.process.wait()
-        wait_until(lambda before=len(node.runs()): len(node.runs()) > before, "a client that falls back")
+        wait_for_another_run(node)
         agent = start()
     wait_until(lambda: len(answers) > len(node.runs()), "answers of the last agent")
     stop.set()
