@@ -143,7 +143,7 @@ def test_what_no_api_server_sends_ends_the_connection(
     api: KubernetesApi, session: ClusterAccess, script: Script, says: str
 ) -> None:
     api.exec.script = script
-    limits = ExecLimits(stdout_bytes=1 << 18, seconds=120)
+    limits = ExecLimits(stdout_bytes=1 << 18, frames=10_000, seconds=120)
     if says:
         with pytest.raises(ClusterAuthError, match=says) as caught:
             exec_in_pod(session, TARGET, ("true",), limits)
@@ -167,7 +167,8 @@ def test_a_command_that_has_ended_need_not_be_waited_for(api: KubernetesApi, ses
         socket.send(STATUS, b'{"status": "Success"}')
 
     api.exec.script = script
-    assert getattr(exec_in_pod(session, TARGET, ("true",)), "exit_code", None) == 0
+    found = exec_in_pod(session, TARGET, ("true",), ExecLimits(close_seconds=0.1))
+    assert getattr(found, "exit_code", None) == 0
     assert api.exec.closed.get(timeout=60) == "web"
 
 

@@ -36,10 +36,7 @@ V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 _VERBS = "create and get"
 _ACCEPT_SUFFIX = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _PING_SECONDS, _SILENCE_SECONDS = 5.0, 61.0
-# How long the server may take to close the connection after it told how the command ended.
-_CLOSE_SECONDS = 5.0
-# A connection carries at most so many frames, and so many bytes beside what the command may write.
-_MAX_FRAMES = 100_000
+# A connection carries at most so many bytes beside what the command may write.
 _OVERHEAD_BYTES = 1 << 20
 _MAX_STATUS_BYTES = 1 << 16
 _SERVER_ERROR = 500
@@ -63,11 +60,16 @@ class ExecTarget(Value):
 
 
 class ExecLimits(Value):
-    """What a command may write, and how long it may take with the connection to it."""
+    """What a command may write, in how many frames, and how long it may take with the connection to it.
+
+    The server may take *close_seconds* to close the connection after it told how the command ended.
+    """
 
     stdout_bytes: int = 1 << 22
     stderr_bytes: int = 1 << 16
+    frames: int = 100_000
     seconds: float = 60.0
+    close_seconds: float = 5.0
 
 
 class ExecResult(Value):
@@ -215,7 +217,8 @@ class _Conversation:
         mute = Logger("frames", CRITICAL)  # noqa: LOG001 - getLogger returns one that can be turned on
         self._protocol = Protocol(Side.CLIENT, max_size=longest, logger=mute)
         self._bytes_left = limits.stdout_bytes + limits.stderr_bytes + _OVERHEAD_BYTES
-        self._frames_left = _MAX_FRAMES
+        self._frames_left = limits.frames
+        self._close_seconds = limits.close_seconds
         self._message = bytearray()
 
     def run(self, take: Callable[[bytes], bool]) -> None:
@@ -232,7 +235,7 @@ class _Conversation:
             for message in self._messages(data):
                 if take(message) and not is_told:
                     # What still arrives was written before; the server closes the connection then.
-                    is_told, deadline = True, deadline.within(_CLOSE_SECONDS)
+                    is_told, deadline = True, deadline.within(self._close_seconds)
             if self._protocol.state is not State.OPEN:
                 return
             self._send()

@@ -40,7 +40,7 @@ HOST_ROOT = "/host"
 # Not a label of the agent's pods, so that nobody takes one for the other.
 DEBUG_LABEL = f"{API_VERSION.partition('/')[0]}/debug"
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.25
 _MAX_LOG_BYTES = 1 << 22
 # After its deadline a pod may take so long to end, and clocks may differ by so much.
 _LEFTOVER_SECONDS = 300
