@@ -308,7 +308,12 @@ def usual_snapshot() -> PageSnapshot:
         world.later(seconds, acr.refresh, "team.azurecr.io/build/base")
     refusal = result_of_refusal(65_534, "may not ask for images of registry.payments.example", "access")
     world.later(7_260, world.note, _NOBODY, "registry.payments.example/ledger:7", "", refusal, 0.0001)
-    world.later(500, world.ask, providers, "new.azurecr.io/app:1", "", _CI, 60.02)
+    # A pull that failed once, and went well when it was tried again.
+    image = "210987654321.dkr.ecr.us-east-1.amazonaws.com/etl"
+    for seconds, change in ((501, world.broken.add), (499, world.broken.discard)):
+        world.later(seconds, change, ecr.name)
+    world.later(500, world.ask, providers, f"{image}:4", "", _ROOT, 0.02)
+    world.later(480, ecr.provide, image)
     world.play()
     reloads = (
         ReloadOutcome(at=NOW - 31 * _HOUR, is_applied=True, since=NOW - 31 * _HOUR),
