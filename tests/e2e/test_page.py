@@ -272,6 +272,27 @@ def test_everything_works_without_a_script(browser: Browser, page_url: str) -> N
     context.close()
 
 
+TIMES_OUTSIDE = """(times) => times.filter((each) => each.checkVisibility()).filter((each) => {
+  const [own, room] = [each, each.closest(`td, dd, footer, .line, .panel, main`)]
+    .map((some) => some.getBoundingClientRect());
+  return own.left < room.left - 1 || own.right > room.right + 1;
+}).map((each) => each.textContent)"""
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_without_a_script_times_have_room(browser: Browser, width: int) -> None:
+    """They stand in their columns, and no view is wider than its window."""
+    context = browser.new_context(java_script_enabled=False, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    for make in (usual_model, crowded_model, troubled_model):
+        with serving(make()) as node:
+            for path in LISTS:
+                page.goto(node.url + path)
+                assert page.evaluate("document.documentElement.scrollWidth") == width, path
+                assert page.locator("main time").evaluate_all(TIMES_OUTSIDE) == [], path
+    context.close()
+
+
 def test_the_page_can_be_used_by_keyboard_alone(page: Page, page_url: str) -> None:
     open_view(page, page_url)
     page.keyboard.press("Tab")
@@ -363,6 +384,25 @@ def test_the_title_and_the_icon_of_a_tab_have_the_state(page: Page, node: PageSe
         assert (
             page.request.get(f"{node.url}/static/icon{state}.svg").headers["content-type"] == "image/svg+xml"
         )
+
+
+def test_a_tab_that_nobody_sees_goes_on_telling_the_state(browser: Browser) -> None:
+    """It has given its stream back, and asks every 20 seconds: the state changes, the agent ends, and is looked at."""
+    page = browser.new_page()
+    page.clock.install()
+    with serving(usual_model()) as node:
+        open_view(page, node.url)
+        show_tab(page, is_hidden=True)
+        node.model = replace(node.model, health=troubled_model().health)
+        page.clock.fast_forward(21_000)
+        expect(page).to_have_title(re.compile("^✗ "))
+        assert icon_of(page) == "/static/icon-bad.svg"
+    page.clock.fast_forward(21_000)
+    expect(page).to_have_title(re.compile(r"^\? "))
+    assert icon_of(page) == "/static/icon-unknown.svg"
+    show_tab(page, is_hidden=False)
+    expect(page.locator("#unknown")).to_be_visible()
+    page.close()
 
 
 def test_an_unstable_provider_is_told_from_one_that_is_well_and_one_that_fails(page: Page) -> None:

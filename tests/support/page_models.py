@@ -312,7 +312,7 @@ def usual_snapshot() -> PageSnapshot:
     image = "210987654321.dkr.ecr.us-east-1.amazonaws.com/etl"
     for seconds, change in ((501, world.broken.add), (499, world.broken.discard)):
         world.later(seconds, change, ecr.name)
-    world.later(500, world.ask, providers, f"{image}:4", "", _ROOT, 0.02)
+    world.later(500, world.ask, providers, f"{image}:4", "", _CI, 0.02)
     world.later(480, ecr.provide, image)
     world.play()
     reloads = (
