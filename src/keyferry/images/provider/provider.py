@@ -255,9 +255,13 @@ class Provider:
             )
 
     def cache_uses(self) -> tuple[CacheUse, CacheUse]:
-        """Return how full the cache of all answers but those of relayed tokens is, and then that of those."""
+        """Return how full the cache of all answers but those of relayed tokens is, and then that of those.
+
+        Those that have expired do not count, and are dropped.
+        """
         with self._lock:
-            return self._unrelayed_cache.use, self._relayed_cache.use
+            now = self._clock()
+            return self._unrelayed_cache.use(now), self._relayed_cache.use(now)
 
     def runs_under_way(self) -> int:
         """Return the number of plugin runs under way."""
