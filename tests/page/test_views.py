@@ -118,7 +118,7 @@ def test_providers_are_filtered(query: dict[str, str], number: int) -> None:
     ("query", "number"),
     [
         ({}, 16),
-        ({"outcome": "no-match"}, 2),
+        ({"outcome": "no-match"}, 1),
         ({"q": "uid=10001"}, 4),
         ({"q": "ecr-credential-provider"}, 5),
         ({"q": "skopeo azurecr", "outcome": "failed"}, 1),
