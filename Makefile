@@ -190,11 +190,11 @@ $(SITE_TOOLS): pyproject.toml tools/lock.txt | venv-module
 $(APP_READY): $(SOURCES) | venv-module
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(APP)
-	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check .
+	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[on-node]'
 	@touch $@
 
 $(APP_PAGE_READY): $(SOURCES) | venv-module
 	@mkdir -p .cache
 	@$(PYTHON) -m venv $(APP)
-	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[agent]'
+	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check '.[agent,on-node]'
 	@touch $(APP_READY) $@
