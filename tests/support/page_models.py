@@ -443,4 +443,4 @@ def _crowd(world: World, at: int, name: str, lives: int, random: Random) -> None
             world.later(random.uniform(0.2, 10) * _HOUR, provider.provide, image)
     if at % 4 in (2, 3):
         world.later(0.1 * _HOUR, world.broken.add, name)
-        world.later(0.05 * _HOUR, provider.refresh, f"registry-{at}.example/app")
+        world.later(0.05 * _HOUR, provider.refresh, f"registry-{at}.example/team-1/app-1")
