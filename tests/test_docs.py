@@ -159,6 +159,20 @@ def test_every_install_command_is_one_that_works() -> None:
     assert not [page for page in (ROOT / "src").rglob("*.py") if "pytest keyferry" in page.read_text("utf-8")]
 
 
+def test_the_readme_and_the_first_page_install_the_same() -> None:
+    """Every extra that a user of the command line may need."""
+    found = [
+        block
+        for page in PAGES
+        for block in re.findall(
+            r"```sh\n(python3 -m venv ~/keyferry.*?)```", page.read_text("utf-8"), re.DOTALL
+        )
+        if "[agent]" in block
+    ]
+    assert len(found) == 2
+    assert found[0] == found[1]
+
+
 def test_every_requirement_is_on_the_page_about_the_architecture() -> None:
     """Those of keyferry and its extras, and the tools of the dependency groups."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

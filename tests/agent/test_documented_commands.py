@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry import __version__
 from support.commands import run_keyferry
 from support.parts import need, root
 from support.plugins import Node, provider_entry, write_config, write_executable
@@ -48,11 +49,12 @@ PYTHON = """\
 #!/bin/sh
 set -e
 [ "$1 $2" = "-m venv" ]
-mkdir -p "$3/bin"
+mkdir -p "$3/bin" "$3/share/man/man1"
 cat > "$3/bin/pip" <<'PIP'
 #!/bin/sh
 echo "$@" >> "$PLACE/pip"
-for name in keyferry docker-credential-keyferry; do
+cp PREFIX/share/man/man1/keyferry-agent*.1 "${0%/*}/../share/man/man1"
+for name in keyferry docker-credential-keyferry kubectl-keyferry kubectl_complete-keyferry; do
     printf '#!/bin/sh\\nexec INTERPRETER -m keyferry "$@"\\n' > "${0%/*}/$name"
     chmod +x "${0%/*}/$name"
 done
@@ -66,7 +68,9 @@ mount --bind /usr/bin "$PLACE/real"
 cp -as "$PLACE/real/." "$PLACE/bin-of-all"
 mount --bind "$PLACE/bin-of-all" /usr/bin
 mount -t tmpfs none /opt
+mount -t tmpfs none /usr/local/share
 """
+NAMES = ("keyferry", "docker-credential-keyferry", "kubectl-keyferry", "kubectl_complete-keyferry")
 BEFORE = """\
 set -e
 cp -a /etc "$PLACE/etc"; mount --bind "$PLACE/etc" /etc
@@ -120,18 +124,26 @@ def run(node: Node, script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def stand_in_for_python(node: Node) -> None:
+    """Make the interpreter with which install.sh makes its environment, and leave no other keyferry on the PATH."""
+    (node.root / "path" / "keyferry").unlink()
+    made = PYTHON.replace("INTERPRETER", sys.executable).replace("PREFIX", sys.prefix)
+    write_executable(node.root / "path" / "python3", made)
+
+
 @root
 def test_three_commands_set_the_agent_up_and_one_undoes_it(node: Node) -> None:
     """From nothing; and what the page asks with curl is answered meanwhile."""
-    (node.root / "path" / "keyferry").unlink()
-    write_executable(node.root / "path" / "python3", PYTHON.replace("INTERPRETER", sys.executable))
+    stand_in_for_python(node)
     set_up = blocks(AGENT)[0]
     assert len(set_up.splitlines()) == 3
     [undo] = re.findall(r"^Undo: `([^`]+)`", AGENT, re.MULTILINE)
     curls = next(block for block in blocks(AGENT) if block.startswith("curl"))
     mark = "echo; echo ======\n"
     asked = "".join(f"{line}; {mark}" for line in curls.splitlines())
-    left = "find /opt /usr/bin /etc/systemd/system -name '*keyferry*'"
+    left = (
+        "find /opt /usr/bin /etc/systemd/system -name '*keyferry*'; find /usr/local/share -name 'keyferry*'"
+    )
     again = set_up.splitlines()[0]
     done = run(node, f"{BEFORE_INSTALLING}{set_up}{mark}{asked}{again}\n{left}; {mark}{undo}; {undo}; {left}")
     assert done.returncode == 0, done.stderr
@@ -139,18 +151,36 @@ def test_three_commands_set_the_agent_up_and_one_undoes_it(node: Node) -> None:
     assert KUBELETS_PLUGIN in shown, done.stderr
     assert json.loads(looked_up)["credentials"][0]["username"] == "user"
     assert json.loads(status)["socketActivated"] is True
-    assert {Path(line) for line in installed.split()} == {
+    found = {Path(line) for line in installed.split()}
+    pages = {each for each in found if each.suffix == ".1"}
+    assert {each.parent for each in pages} == {
+        *(Path("/opt/keyferry/share/man/man1"), Path("/usr/local/share/man/man1")),
+    }
+    assert found - pages == {
         *(Path("/etc/systemd/system") / f"keyferry-agent.{kind}" for kind in ("service", "socket")),
-        *(
-            folder / name
-            for folder in (Path("/usr/bin"), Path("/opt/keyferry/bin"))
-            for name in ("keyferry", "docker-credential-keyferry")
-        ),
+        *(folder / name for folder in (Path("/usr/bin"), Path("/opt/keyferry/bin")) for name in NAMES),
         Path("/opt/keyferry"),
     }
     assert rest.strip() == "", done.stderr
     installed_by_pip = (node.root / "pip").read_text().splitlines()
     assert [line.split()[-1] for line in installed_by_pip] == [f"{ROOT}[agent]"] * 2
+
+
+def test_the_wheel_that_the_page_installs_has_the_name_that_is_built() -> None:
+    """Pip takes no other."""
+    assert f"SOURCE=dist/keyferry-{__version__}-py3-none-any.whl sh deploy/systemd/install.sh" in AGENT
+
+
+@root
+def test_systemd_finds_nothing_wrong_with_what_is_installed(node: Node) -> None:
+    """The program and the man page that the units name are there."""
+    need("man")
+    stand_in_for_python(node)
+    [install, *_] = blocks(AGENT)[0].splitlines()
+    units = " ".join(f"/etc/systemd/system/keyferry-agent.{kind}" for kind in ("service", "socket"))
+    verify = f"{need('systemd-analyze')} verify --recursive-errors=no {units}"
+    done = run(node, f"{BEFORE_INSTALLING}{install}\n{verify}")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @root
@@ -162,6 +192,32 @@ def test_a_keyferry_of_another_origin_is_not_replaced(node: Node) -> None:
     )
     assert done.stdout == "mine\n"
     assert "/usr/bin/keyferry exists, and is not of /opt/keyferry" in done.stderr
+
+
+@root
+@pytest.mark.parametrize("command", ["", "remove"])
+@pytest.mark.parametrize("place", ["keyferry", "keyferry/clones/keyferry"])
+def test_a_clone_in_the_folder_of_the_installation_is_kept(node: Node, place: str, command: str) -> None:
+    """Its files would be replaced by an environment, and deleted with it."""
+    clone = f"mkdir -p /opt/{place}/deploy\ncp -r deploy/systemd /opt/{place}/deploy\n"
+    script = f"sh /opt/{place}/deploy/systemd/install.sh {command} || echo refused"
+    left = f"ls /opt/{place} /opt/{place}/deploy/systemd/install.sh /usr/bin/keyferry 2>&1"
+    marked = "touch /opt/keyferry/.made-by-install.sh\n" if "/" in place else ""
+    done = run(node, f"{BEFORE_INSTALLING}{clone}{marked}{script}; {left}; exit 0")
+    assert done.stdout.startswith("refused\n"), done.stderr
+    assert "deploy/systemd/install.sh\n" in done.stdout
+    assert "this clone is in /opt/keyferry" in done.stderr
+
+
+@root
+@pytest.mark.parametrize("command", ["", "remove"])
+def test_a_folder_that_something_else_made_is_kept(node: Node, command: str) -> None:
+    """A clone of before, an environment that somebody made by hand: install.sh knows its own by a file in it."""
+    script = f"sh deploy/systemd/install.sh {command} || echo refused; cat /opt/keyferry/work"
+    before = "mkdir /opt/keyferry; echo mine > /opt/keyferry/work\n"
+    done = run(node, f"{BEFORE_INSTALLING}{before}{script}")
+    assert done.stdout == "refused\nmine\n"
+    assert "/opt/keyferry exists, and was not made by install.sh" in done.stderr
 
 
 @root

@@ -131,6 +131,7 @@ def test_a_failure_has_our_words_and_not_the_plugins() -> None:
         source="",
         reason="provider 'plugin': failed: plugin 'plugin': exited with status 3",
         providers=NAMES,
+        failures=(("plugin", "exited with status 3"),),
     )
 
 

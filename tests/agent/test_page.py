@@ -219,7 +219,7 @@ def test_it_says_since_when_all_is_well_or_not(tmp_path: Path) -> None:
             agent.look_up(IMAGE)
             view = client.text("/")
             assert words in view
-            [found] = re.findall(r'<p class="since"><time class="lasting" datetime="([^"]+)">', view)
+            [found] = re.findall(r'<p class="since"><time class="lasting" datetime="([^"]+)"', view)
             return str(found)
 
         first = since("1 problem")

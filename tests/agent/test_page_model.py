@@ -569,6 +569,27 @@ def test_a_provider_that_fails_is_not_well_until_it_runs_again() -> None:
     assert judge(take(providers, clock)).since == NOW
 
 
+def test_a_pull_that_gets_nothing_is_told_although_others_are_served() -> None:
+    """What is cached for one registry is of no use to another; the reason is that of the pull that gets nothing."""
+    plugin = Scripted(response(cache_key_type="Image", cache_seconds=1000))
+    clock, providers = world_health(plugin)
+    providers.lookup("reg.io/app")
+    plugin.answer = PluginExitError("plugin", 1, stderr_tail="no such repository")
+    providers.lookup("reg.io/other")
+    clock.step(60)
+    plugin.answer = PluginExitError("plugin", 2, stderr_tail="a renewal failed")
+    providers.providers[0].refresh("reg.io/app")
+    found = judge(take(providers, clock))
+    [problem] = found.problems
+    assert (found.headline, problem.level, problem.since) == ("1 problem", "bad", NOW - 60)
+    assert problem.text == "Provider plugin fails for reg.io/other; others are served from the cache"
+    assert problem.reason.endswith("no such repository")
+    plugin.answer = PluginExitError("plugin", 1)
+    providers.lookup("reg.io/another")
+    [problem] = judge(take(providers, clock)).problems
+    assert "fails for reg.io/another and 1 other image; others" in problem.text
+
+
 def test_a_provider_that_has_never_failed_changes_nothing() -> None:
     clock, providers = world_health(Scripted(response()))
     providers.lookup("reg.io/app")

@@ -144,6 +144,16 @@ def test_a_watched_status_stays_within_the_screen(rows: int) -> None:
     assert lines[0] == "✗ 9 problems, for 9 min"
 
 
+def test_a_watched_status_has_whole_commands_or_none() -> None:
+    """A part of one could be pasted, too."""
+    document = status([provider("p", "failing")], [problem()], "1 problem")
+    command = next(line for line in shown(document) if "try: " in line)
+    assert command in shown(document, StatusOptions(columns=len(command), rows=24))
+    narrow = shown(document, StatusOptions(columns=len(command) - 1, rows=24))
+    assert not any("try: " in line for line in narrow)
+    assert any("leave out --watch" in line for line in narrow)
+
+
 def test_a_status_is_well_without_a_problem_alone() -> None:
     assert is_well(status([]))
     assert not is_well(status([], [problem("warning")]))

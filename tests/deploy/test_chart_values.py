@@ -67,7 +67,11 @@ def template(*options: str) -> tuple[int, str]:
         ("metrics.podMonitor.enabled=true", "metrics.podMonitor needs metrics.enabled"),
         (
             "hostNetwork=true,metrics.enabled=true,metrics.podMonitor.enabled=true",
-            "on the host's network the figures are on loopback",
+            "the figures are on loopback (127.0.0.1), where Prometheus does not get them; metrics.address=$(POD_IP)",
+        ),
+        (
+            "metrics.address=127.1.2.3,metrics.enabled=true,metrics.podMonitor.enabled=true",
+            "metrics.podMonitor: the figures are on loopback (127.1.2.3)",
         ),
     ],
 )

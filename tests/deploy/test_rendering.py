@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -100,6 +101,29 @@ def test_what_the_prometheus_operator_gets() -> None:
     assert endpoint["port"] == agent["ports"][0]["name"]
     labels = manifests.daemonset(documents)["spec"]["template"]["metadata"]["labels"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_prometheus_finds_the_figures_on_the_hosts_network_without_a_declared_port() -> None:
+    """By the address of the pod, which is the node's there, and the number of the port; not of init containers."""
+    documents = manifests.helm(*manifests.VARIANTS["figures at the node's address"])
+    (monitor,) = (each for each in documents if each["kind"] == "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    (agent,) = manifests.pod_spec(documents)["containers"]
+    assert {"name": "KEYFERRY_AGENT_METRICS", "value": "$(POD_IP):9750"} in agent["env"]
+    assert "ports" not in agent
+    assert "port" not in endpoint
+    dropped, *rules = endpoint["relabelings"]
+    assert (dropped["action"], dropped["sourceLabels"]) == (
+        "drop",
+        ["__meta_kubernetes_pod_container_init"],
+    )
+    for pod_ip, address in (("10.0.3.17", "10.0.3.17:9750"), ("fd00::7", "[fd00::7]:9750")):
+        found = [
+            re.sub(f"^{each['regex']}$", each["replacement"].replace("$1", r"\1"), pod_ip)
+            for each in rules
+            if each["targetLabel"] == "__address__" and re.fullmatch(each["regex"], pod_ip)
+        ]
+        assert found == [address]
 
 
 @pytest.mark.parametrize(

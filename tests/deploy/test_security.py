@@ -11,7 +11,10 @@ RENDERED = [name for name, _ in manifests.names()]
 # The installer links and writes files of the node; with an agent of its own user, it gives away the socket's folder.
 INSTALLER = "shim"
 INSTALLERS_CAPABILITIES = {"DAC_OVERRIDE", "FOWNER", "CHOWN"}
-ON_THE_HOSTS_NETWORK = ("eks", "gke", "uninstall eks", "uninstall gke", "figures on the host")
+ON_THE_HOSTS_NETWORK = (
+    *("eks", "gke", "uninstall eks", "uninstall gke", "figures on the host"),
+    "figures at the node's address",
+)
 WITH_FIGURES = ("figures", "figures by IPv6", "figures for a namespace")
 AGENTS_USER = 65532
 

@@ -85,6 +85,17 @@ def test_each_level_has_its_mark_and_findings_their_name() -> None:
     assert text.splitlines()[2:] == shown
 
 
+def test_a_command_that_several_lines_share_is_told_once() -> None:
+    """Below the last of them."""
+    lines = tuple(
+        HealthLine(level=PROBLEM, subject=subject, text="t", next_command=command)
+        for subject, command in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "x"))
+    )
+    text = render_health(NodeHealth(sections=(HealthSection(title="one", lines=lines),)))
+    assert [line.strip() for line in text.splitlines() if "try:" in line] == ["try: y", "try: x"]
+    assert text.splitlines()[-1].strip() == "try: x"
+
+
 HINTS = Hints(shared=("--config", "my file"), others=("--root", "/r"))
 
 

@@ -272,6 +272,27 @@ def test_everything_works_without_a_script(browser: Browser, page_url: str) -> N
     context.close()
 
 
+TIMES_OUTSIDE = """(times) => times.filter((each) => each.checkVisibility()).filter((each) => {
+  const [own, room] = [each, each.closest(`td, dd, footer, .line, .panel, main`)]
+    .map((some) => some.getBoundingClientRect());
+  return own.left < room.left - 1 || own.right > room.right + 1;
+}).map((each) => each.textContent)"""
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_without_a_script_times_have_room(browser: Browser, width: int) -> None:
+    """They stand in their columns, and no view is wider than its window."""
+    context = browser.new_context(java_script_enabled=False, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    for make in (usual_model, crowded_model, troubled_model):
+        with serving(make()) as node:
+            for path in LISTS:
+                page.goto(node.url + path)
+                assert page.evaluate("document.documentElement.scrollWidth") == width, path
+                assert page.locator("main time").evaluate_all(TIMES_OUTSIDE) == [], path
+    context.close()
+
+
 def test_the_page_can_be_used_by_keyboard_alone(page: Page, page_url: str) -> None:
     open_view(page, page_url)
     page.keyboard.press("Tab")
@@ -327,7 +348,7 @@ def test_a_lost_connection_is_a_state_of_the_page(browser: Browser) -> None:
     page = browser.new_page()
     with serving(troubled_model()) as node:
         open_view(page, node.url)
-        expect(page).to_have_title("✗ 3 · keyferry on node-1")
+        expect(page).to_have_title("✗ 1 · keyferry on node-1")
         expect(page.locator("#unknown")).to_be_hidden()
     unknown = page.locator("#unknown")
     expect(unknown).to_be_visible()
@@ -357,12 +378,31 @@ def test_the_title_and_the_icon_of_a_tab_have_the_state(page: Page, node: PageSe
     expect(page).to_have_title(f"Settings \N{EN DASH} {name}")
     assert icon_of(page) == "/static/icon.svg"
     node.model = replace(usual, health=troubled_model().health)
-    expect(page).to_have_title(f"✗ 3 · Settings \N{EN DASH} {name}")
+    expect(page).to_have_title(f"✗ 1 · Settings \N{EN DASH} {name}")
     assert icon_of(page) == "/static/icon-bad.svg"
     for state in ("", "-bad", "-warning", "-unknown"):
         assert (
             page.request.get(f"{node.url}/static/icon{state}.svg").headers["content-type"] == "image/svg+xml"
         )
+
+
+def test_a_tab_that_nobody_sees_goes_on_telling_the_state(browser: Browser) -> None:
+    """It has given its stream back, and asks every 20 seconds: the state changes, the agent ends, and is looked at."""
+    page = browser.new_page()
+    page.clock.install()
+    with serving(usual_model()) as node:
+        open_view(page, node.url)
+        show_tab(page, is_hidden=True)
+        node.model = replace(node.model, health=troubled_model().health)
+        page.clock.fast_forward(21_000)
+        expect(page).to_have_title(re.compile("^✗ "))
+        assert icon_of(page) == "/static/icon-bad.svg"
+    page.clock.fast_forward(21_000)
+    expect(page).to_have_title(re.compile(r"^\? "))
+    assert icon_of(page) == "/static/icon-unknown.svg"
+    show_tab(page, is_hidden=False)
+    expect(page.locator("#unknown")).to_be_visible()
+    page.close()
 
 
 def test_an_unstable_provider_is_told_from_one_that_is_well_and_one_that_fails(page: Page) -> None:
@@ -452,6 +492,26 @@ def test_a_decision_is_one_line_that_begins_with_the_time_of_day(page: Page, pag
     ]
     expect(first).to_contain_text("uid 0 · kubelet")
     expect(first).not_to_contain_text("/usr/bin/")
+
+
+BADGES_CUT = """(badges) => badges.filter((each) => each.checkVisibility()).filter((each) => {
+  const room = each.parentElement.getBoundingClientRect();
+  const box = each.getBoundingClientRect();
+  return each.scrollWidth > each.clientWidth + 1 || box.right > room.right + 1;
+}).map((each) => each.textContent)"""
+
+
+@pytest.mark.parametrize("width", [390, 821, 1024, 1280, 1440, 1920])
+def test_no_badge_is_cut(page: Page, width: int) -> None:
+    """The longest word of an outcome is "no credential"."""
+    page.set_viewport_size({"width": width, "height": 900})
+    for make in (usual_model, troubled_model):
+        with serving(make()) as node:
+            for path in ("/", "/decisions", "/providers", "/answers", "/reloads"):
+                page.goto(node.url + path)
+                cut = page.locator(".badge").evaluate_all(BADGES_CUT)
+                assert cut == [], path
+    assert "no credential" in {each.outcome.replace("-", " ") for each in usual_model().decisions}
 
 
 def test_a_name_that_is_cut_in_its_middle_is_copied_whole(page: Page, page_url: str) -> None:

@@ -176,6 +176,51 @@ def test_a_provider_that_fails_while_its_answer_is_served_is_told_apart() -> Non
     assert state(providers) == "no-credential"
 
 
+def test_a_provider_fails_as_long_as_pulls_of_one_registry_get_nothing() -> None:
+    """Whatever other runs do meanwhile: an answer for another registry is of no use to them."""
+    providers, plugin, clock = one()
+    works, fails = response(cache_key_type="Image", cache_seconds=3600), PluginExitError("plugin", 1)
+
+    def run(image: str, answer: object, *, is_renewal: bool = False) -> str:
+        clock.step(60)
+        plugin.answer = answer  # type: ignore[assignment] # an answer, or an error
+        if is_renewal:
+            providers.providers[0].refresh(image)
+        else:
+            providers.lookup(image)
+        return state(providers)
+
+    assert run("reg.io/a", works) == "well"
+    assert run("reg.io/b", fails) == "failing"
+    assert run("reg.io/a", works, is_renewal=True) == "failing"
+    assert run("reg.io/a", fails, is_renewal=True) == "failing"
+    # An answer for the same image ends it, and so does one that is cached for its registry.
+    assert run("reg.io/b", works) == "well"
+    assert run("reg.io/c", fails) == "failing"
+    assert run("reg.io/d", response(cache_key_type="Registry", cache_seconds=3600)) == "unstable"
+
+
+def test_a_failure_that_nobody_meets_again_is_forgotten() -> None:
+    """Ten minutes later, since a pod asks again within five; while no run has worked since, it stays."""
+    providers, plugin, clock = one()
+    plugin.answer = PluginExitError("plugin", 1)
+    providers.lookup("reg.io/b")
+    clock.step(3600)
+    assert state(providers) == "failing"
+    plugin.answer = response(cache_key_type="Image")
+    providers.lookup("reg.io/a")
+    assert state(providers) == "well"
+    plugin.answer = PluginExitError("plugin", 1)
+    providers.lookup("reg.io/b")
+    plugin.answer = response(cache_key_type="Image")
+    clock.step(1)
+    providers.lookup("reg.io/c")
+    clock.step(598)
+    assert state(providers) == "failing"
+    clock.step(2)
+    assert state(providers) == "well"
+
+
 def lookups(providers: Providers, name: str = "plugin") -> tuple[float, float, float]:
     samples = scraped(providers)
     hit, miss, shared = (
@@ -183,6 +228,18 @@ def lookups(providers: Providers, name: str = "plugin") -> tuple[float, float, f
         for result in ("hit", "miss", "shared")
     )
     return hit, miss, shared
+
+
+def test_answers_that_have_expired_are_not_counted() -> None:
+    """As on the page: nothing of them is served, although nobody has asked for them since."""
+    providers, _, clock = one()
+    providers.lookup("reg.io/app")
+    labels = '{cache="shared",plugin_name="plugin"}'
+    assert scraped(providers)[f"keyferry_cache_entries{labels}"] == 1
+    clock.step(601)
+    found = scraped(providers)
+    assert found[f"keyferry_cache_entries{labels}"] == found[f"keyferry_cache_size_bytes{labels}"] == 0
+    assert providers.providers[0].answers() == ()
 
 
 def test_hits_and_misses_are_counted() -> None:

@@ -17,7 +17,7 @@ from keyferry.images.provider.state import ProviderState
 from keyferry.page import model as models
 from keyferry.page.model import ExplainedPull, LastError, PageModel
 from keyferry.page.render import RenderedView, render_notice, render_view, static_file
-from support.page_models import ECR, NOW, crowded_model, empty_model, explanation, usual_model
+from support.page_models import ECR, NOW, crowded_model, empty_model, explanation, troubled_model, usual_model
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = (
@@ -257,6 +257,25 @@ def test_a_fresh_node_is_told_the_next_command() -> None:
     found = render_view(model, "/explain", {"image": "x"}, explained=None)
     assert found is not None
     assert "keyferry explain IMAGE --config /my.yaml" in Document(found.html).text
+
+
+def test_the_row_of_a_failed_decision_says_why() -> None:
+    """The plugin once, and how it failed; the whole sentence is on the view of the decision."""
+    [row] = [each for each in usual_model().decisions if each.outcome == "failed"]
+    assert (
+        "acr-credential-provider · did not finish within 60 s" in document(usual_model(), "/decisions").text
+    )
+    assert row.reason in document(usual_model(), f"/decisions/{row.identifier}").text
+
+
+def test_the_title_counts_what_its_mark_stands_for() -> None:
+    """Of one problem and two warnings, it tells the problem; without problems, the warnings."""
+    health = troubled_model().health
+    bad, *warnings = health.problems
+    assert document(troubled_model(), "/").text.strip().startswith("\N{BALLOT X} 1 · ")
+    milder = replace(troubled_model(), health=replace(health, problems=tuple(warnings)))
+    assert document(milder, "/").text.strip().startswith("! 2 · ")
+    assert [each.level for each in (bad, *warnings)] == ["bad", "warning", "warning"]
 
 
 def test_every_state_and_outcome_is_a_word_and_not_a_colour_alone() -> None:

@@ -118,7 +118,7 @@ def test_providers_are_filtered(query: dict[str, str], number: int) -> None:
     ("query", "number"),
     [
         ({}, 16),
-        ({"outcome": "no-match"}, 2),
+        ({"outcome": "no-match"}, 1),
         ({"q": "uid=10001"}, 4),
         ({"q": "ecr-credential-provider"}, 5),
         ({"q": "skopeo azurecr", "outcome": "failed"}, 1),
@@ -418,8 +418,8 @@ def test_an_axis_that_fits_shows_minutes_and_hours_around_the_present() -> None:
     axis = make_axis([LIFE], NOW)
     places = {each.label: each.at for each in axis.ticks if each.label}
     assert {"\u22121 h", "now", "1 h", "4 h"} <= set(places)
-    assert places["now"] == axis.now_at == 30
-    assert places["\u22121 h"] < 30 < places["1 h"] < places["4 h"] < 100
+    assert places["now"] == axis.now_at == 40
+    assert places["\u22121 h"] < 40 < places["1 h"] < places["4 h"] < 100
     assert axis.at(NOW + 60) - axis.at(NOW) > axis.at(NOW + HOUR + 60) - axis.at(NOW + HOUR)
 
 
@@ -437,8 +437,17 @@ def test_labels_of_an_axis_are_far_apart(span: str, ends: int) -> None:
 
 def test_an_axis_is_scaled_to_what_it_shows() -> None:
     long, short = replace(LIFE, expires=NOW + 48 * HOUR), replace(LIFE, got=NOW - 60, expires=NOW + 600)
-    assert make_axis([short], NOW).end <= NOW + HOUR
+    assert make_axis([short], NOW).end <= NOW + 600
+    assert make_axis([short], NOW).start >= NOW - 60 - 15
     assert make_axis([long], NOW).end >= NOW + 48 * HOUR - 15
+
+
+def test_the_present_is_where_there_is_room_for_both_sides() -> None:
+    """What has just been got and lives for days has little before the present; but never nothing."""
+    fresh, old = replace(LIFE, got=NOW), replace(LIFE, got=NOW - 48 * HOUR, expires=NOW + 60)
+    assert make_axis([replace(fresh, expires=NOW + 14 * 24 * HOUR)], NOW).now_at == 8
+    assert 20 < make_axis([replace(fresh, expires=NOW + 300)], NOW).now_at < 40
+    assert make_axis([old], NOW).now_at == 40
 
 
 def test_a_whole_life_is_on_an_even_axis_from_its_beginning() -> None:

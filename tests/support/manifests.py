@@ -46,6 +46,10 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     "figures": ("--set", "metrics.enabled=true,metrics.podMonitor.enabled=true"),
     "figures by IPv6": ("--set", "metrics.enabled=true,metrics.address=[$(POD_IP)]"),
     "figures on the host": ("--set", "metrics.enabled=true,hostNetwork=true"),
+    "figures at the node's address": (
+        "--set",
+        "hostNetwork=true,metrics.enabled=true,metrics.podMonitor.enabled=true,metrics.address=$(POD_IP)",
+    ),
     "audiences": ("--set", "tokenAudiences={registry.example,sts.amazonaws.com}"),
     "selinux": ("--set", "seLinuxType=spc_t"),
     "image": ("--set", f"image.repository=registry.example/other,image.digest=sha256:{'0' * 64}"),

@@ -82,7 +82,9 @@ class MadeUpPlugin(ExecPlugin):
         if self.name in self.broken:
             raise _failure(self.name)
         key = request.image.partition("/")[0]
-        duration = int(self.life_seconds * SECOND)
+        if request.image == _NOT_SET_UP:
+            return CredentialProviderResponse(cache_key_type="Image", cache_duration_ns=0, auth={}), 0.09
+        duration = 0 if key == _NOT_CACHED else int(self.life_seconds * SECOND)
         auth = {key: AuthConfig(username="user", password="word")}
         return CredentialProviderResponse(
             cache_key_type=self.key_type, cache_duration_ns=duration, auth=auth
@@ -251,6 +253,8 @@ _ROOT, _CI, _BUILD, _NOBODY = (
     Caller(uid=65_534, gids=frozenset(), pid=0, program=""),
 )
 _EAST, _ETL = "123456789012.dkr.ecr.us-east-1.amazonaws.com", "210987654321.dkr.ecr.eu-west-1.amazonaws.com"
+# An image for which the plugin answers without a credential, and a registry whose answers it does not let be cached.
+_NOT_SET_UP, _NOT_CACHED = "registry.shop.example/cart", "new.azurecr.io"
 _USUAL_LOOKUPS = (
     (8.2, f"{ECR}/shop/checkout:2026.11.1", "", _ROOT, 0.41),
     (6.0, f"{_EAST}/shop/search:12", "", _ROOT, 0.38),
@@ -262,7 +266,7 @@ _USUAL_LOOKUPS = (
     (0.4, "shared.azurecr.io/tools/lint:3", "", _CI, 1.04),
     (0.34, "ghcr.io/acme/tools:v3", "", _BUILD, 0.0002),
     (0.3, "registry.payments.example/settlement:18", "payments/settlement", _ROOT, 0.12),
-    (0.25, "docker.io/library/nginx:1.27", "", _ROOT, 0.0002),
+    (0.25, f"{_NOT_SET_UP}:3", "shop/cart", _ROOT, 0.09),
     (0.1, "registry.shop.example/checkout:2026.11.2", "shop/checkout", _ROOT, 0.118),
     (0.026, "team.azurecr.io/build/base:12", "", _CI, 0.0003),
     (0.001, f"{ECR}/shop/checkout:2026.11.2", "", _ROOT, 0.0001),
@@ -308,7 +312,11 @@ def usual_snapshot() -> PageSnapshot:
         world.later(seconds, acr.refresh, "team.azurecr.io/build/base")
     refusal = result_of_refusal(65_534, "may not ask for images of registry.payments.example", "access")
     world.later(7_260, world.note, _NOBODY, "registry.payments.example/ledger:7", "", refusal, 0.0001)
-    world.later(500, world.ask, providers, "new.azurecr.io/app:1", "", _CI, 60.02)
+    # A pull that failed once, and went well when it was tried again.
+    world.later(701, world.broken.add, ACR)
+    world.later(700, world.ask, providers, f"{_NOT_CACHED}/app:1", "", _CI, 60.02)
+    world.later(699, world.broken.discard, ACR)
+    world.later(690, acr.provide, f"{_NOT_CACHED}/app")
     world.play()
     reloads = (
         ReloadOutcome(at=NOW - 31 * _HOUR, is_applied=True, since=NOW - 31 * _HOUR),
@@ -435,4 +443,4 @@ def _crowd(world: World, at: int, name: str, lives: int, random: Random) -> None
             world.later(random.uniform(0.2, 10) * _HOUR, provider.provide, image)
     if at % 4 in (2, 3):
         world.later(0.1 * _HOUR, world.broken.add, name)
-        world.later(0.05 * _HOUR, provider.refresh, f"registry-{at}.example/app")
+        world.later(0.05 * _HOUR, provider.refresh, f"registry-{at}.example/team-1/app-1")

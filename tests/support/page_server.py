@@ -84,6 +84,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
+        if self.server.is_stopping:  # on a connection that is kept alive
+            self.close_connection = True
+            return
         if self.server.is_locked and not path.startswith("/static/"):
             html = render_notice("You need a link", "Type this on the node:", "keyferry agent page")
             self._reply(401, html.encode(), "text/html; charset=utf-8")

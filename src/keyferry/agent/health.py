@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator
 
 from keyferry._core.secrets import printable
+from keyferry._core.user_info import hide_user_info
 from keyferry.agent.journal import without_output
 from keyferry.agent.state import AgentState, ReloadOutcome
 from keyferry.api.meta import format_time
@@ -14,16 +15,20 @@ from keyferry.errors import KeyferryError, PluginError
 from keyferry.explain.cures import plugin_command
 from keyferry.images.provider.counters import Counts
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.state import JUDGED_RUNS, ProviderState, judged_failures, said_first, state_of
+from keyferry.images.provider.runs import LastFailure
+from keyferry.images.provider.state import (
+    JUDGED_RUNS,
+    ProviderState,
+    Standing,
+    judged_failures,
+    said_first,
+    standing_of,
+)
 from keyferry.page.model import Health, HealthProblem, ProblemLevel
 from keyferry.page.wording import counted, link_to
 
 _SECOND = 1_000_000_000
-_TEXTS = {
-    ProviderState.FAILING: "fails, and nothing of it is cached",
-    ProviderState.RENEWAL_FAILS: "fails; what it answered before is still served",
-}
-# No pull gets a credential of a provider that fails and has nothing cached. All else is a warning: pulls work.
+# Pulls get no credential of a provider that fails and has nothing cached for them. All else is a warning: pulls work.
 _LEVELS = {
     ProviderState.FAILING: ProblemLevel.BAD,
     ProviderState.RENEWAL_FAILS: ProblemLevel.WARNING,
@@ -95,21 +100,30 @@ def _of_providers(
     state: AgentState, providers: list[tuple[Provider, Counts]], wall: Callable[[int], float]
 ) -> Iterator[HealthProblem]:
     for provider, counts in providers:
-        found = state_of(provider, counts)
-        if found not in _LEVELS:
+        found = standing_of(provider, counts)
+        if found.state not in _LEVELS:
             continue
-        text = _TEXTS.get(found) or f"is unstable: {unstable_text(counts)}"
-        since_ns = counts.streak_ns or 0
-        if found is ProviderState.UNSTABLE:
-            since_ns = next(each.at_ns for each in counts.recent[-JUDGED_RUNS:] if each.has_failed)
         yield HealthProblem(
-            level=_LEVELS[found],
-            text=f"Provider {printable(provider.name)} {text}",
-            reason=reason_of(provider),
-            cure=printable(cure_of(state, provider)),
+            level=_LEVELS[found.state],
+            text=f"Provider {printable(provider.name)} {_text(provider, counts, found)}",
+            reason=reason_of(found.failure),
+            cure=printable(cure_of(state, provider, found.failure)),
             link=link_to("providers", provider.name),
-            since=wall(since_ns),
+            since=wall(found.since_ns or 0),
         )
+
+
+def _text(provider: Provider, counts: Counts, found: Standing) -> str:
+    if found.state is ProviderState.UNSTABLE:
+        return f"is unstable: {unstable_text(counts)}"
+    if found.state is ProviderState.RENEWAL_FAILS:
+        return "fails; what it answered before is still served"
+    if counts.has_last_failed and not provider.has_answers():
+        return "fails, and nothing of it is cached"
+    newest, *others = found.unserved
+    more = f" and {counted(len(others), 'other image')}" if others else ""
+    served = "; others are served from the cache" if provider.has_answers() else ""
+    return f"fails for {printable(hide_user_info(newest))}{more}{served}"
 
 
 def unstable_text(counts: Counts) -> str:
@@ -118,12 +132,11 @@ def unstable_text(counts: Counts) -> str:
     return f"{judged_failures(judged)} of its last {len(judged)} runs failed"
 
 
-def reason_of(provider: Provider) -> str:
-    """Return why the last run that failed did: how it ended, and the first line that the plugin printed, masked.
+def reason_of(last: LastFailure | None) -> str:
+    """Return why a run failed: how it ended, and the first line that the plugin printed, masked.
 
     Only those may read it who may manage the agent, to whom its status tells the same.
     """
-    last = provider.last_failure
     return "" if last is None else printable(_reason(last.error))
 
 
@@ -133,9 +146,9 @@ def _reason(error: KeyferryError) -> str:
     return f"{what}: {said}" if said else what
 
 
-def cure_of(state: AgentState, provider: Provider) -> str:
-    """Return the command that tells more about the last failure; empty if there was none."""
-    last, settings = provider.last_failure, state.settings
+def cure_of(state: AgentState, provider: Provider, last: LastFailure | None) -> str:
+    """Return the command that tells more about a failure; empty if there was none."""
+    settings = state.settings
     if last is None:
         return ""
     places = settings.text("providerConfig"), settings.text("binDir")

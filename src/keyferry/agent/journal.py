@@ -49,7 +49,8 @@ class DecisionOutcome(StrEnum):
 class DecisionResult(Value):
     """What came of a request, how the answer was got (empty if there is none), why, and by which providers.
 
-    *providers* are those that answered, from wherever, or failed. *missing_rule* is the list of rules in the agent's
+    *providers* are those that answered, from wherever, or failed, and *failures* those that failed, and how.
+    *missing_rule* is the list of rules in the agent's
     config of which none allows the request: access or manage; empty if no rule is missing.
     """
 
@@ -57,6 +58,7 @@ class DecisionResult(Value):
     source: str
     reason: str
     providers: tuple[str, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()
     missing_rule: str = ""
 
 
@@ -105,12 +107,27 @@ def result_of_answer(answer: Answer) -> DecisionResult:
         outcome = DecisionOutcome.FAILED
     else:
         outcome = DecisionOutcome.NO_CREDENTIAL if source else DecisionOutcome.NO_MATCH
-    return DecisionResult(outcome=outcome, source=source, reason=reason, providers=_taking_part(provisions))
+    return DecisionResult(
+        outcome=outcome,
+        source=source,
+        reason=reason,
+        providers=_taking_part(provisions),
+        failures=_failures(provisions),
+    )
 
 
 def _taking_part(provisions: Iterable[Provision]) -> tuple[str, ...]:
     """Return the providers that answered or failed; not those that were skipped."""
     return tuple([each.provider for each in provisions if each.outcome in SOURCES or each.error is not None])
+
+
+def _failures(provisions: Iterable[Provision]) -> tuple[tuple[str, str], ...]:
+    return tuple([(each.provider, _short(each.error)) for each in provisions if each.error is not None])
+
+
+def _short(error: KeyferryError) -> str:
+    """Return how a plugin failed, without its name and what it printed."""
+    return without_output(error).message if isinstance(error, PluginError) else own_words(error)
 
 
 def result_of_refusal(uid: int, what: str, missing_rule: str) -> DecisionResult:
@@ -141,6 +158,7 @@ def result_of_provision(provision: Provision | None, image: ImageName) -> Decisi
         source=source,
         reason=_say(provision, is_useful=is_useful),
         providers=_taking_part((provision,)),
+        failures=_failures((provision,)),
     )
 
 

@@ -35,7 +35,7 @@ from keyferry.images.lookup import Providers
 from keyferry.images.provider.cache import CACHE_KEY_TYPES
 from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.state import JUDGED_RUNS, judged_failures, state_of
+from keyferry.images.provider.state import JUDGED_RUNS, judged_failures, standing_of
 from keyferry.images.reference import parse_image
 from keyferry.page.model import Health
 
@@ -196,7 +196,7 @@ def _provider(provider: Provider) -> Json:
     soonest = provider.soonest_expiry_seconds()
     return {
         "name": provider.name,
-        "state": str(state_of(provider, counts)),
+        "state": str(standing_of(provider, counts).state),
         "matchImages": list(map(hide_user_info, provider.config.match_images or ())),
         "plugin": _plugin(provider),
         "cache": {

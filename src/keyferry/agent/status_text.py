@@ -38,6 +38,7 @@ _STATES = {
 _UNKNOWN = (Mark.UNKNOWN, "not known", "yellow")
 _HEALTHY = (ProviderState.WELL, ProviderState.UNUSED)
 _FEWEST_NAME = 12
+_NO_ROOM = "    the command has no room here: leave out --watch"
 _NO_COMMANDS = "  its commands are not shown: others than root and you can replace its socket"
 
 
@@ -67,7 +68,9 @@ def render_status(status: Json, options: StatusOptions, now: float | None = None
     for part in (shown.renewals(), shown.failures(), shown.callers(), shown.process()):
         lines = list(part)
         blocks += ["", *lines] if lines else []
-    lines = [line for block in blocks for line in block.split("\n")]
+    lines = [
+        line for block in blocks for line in ([block] if isinstance(block, Whole) else block.split("\n"))
+    ]
     return Lines("\n".join(_on_screen(lines, options) if options.rows else lines))
 
 
@@ -76,7 +79,12 @@ def _on_screen(lines: list[str], options: StatusOptions) -> Iterator[str]:
     room = max(options.rows - 1, 2)
     kept = lines if len(lines) <= room else lines[: room - 1]
     for line in kept:
-        yield line if display_width(line) <= options.columns else cut_middle(_plain(line), options.columns)
+        if display_width(line) <= options.columns:
+            yield line
+        else:
+            # Of a command a part would look like one.
+            has_command = isinstance(line, Whole)
+            yield style(_NO_ROOM, "dim") if has_command else cut_middle(_plain(line), options.columns)
     if len(kept) < len(lines):
         yield style(f"and {len(lines) - len(kept)} more lines", "dim")
 

@@ -183,9 +183,10 @@ def _colour(health: NodeHealth) -> str:
 
 
 def _lines(lines: tuple[HealthLine, ...]) -> Iterator[str]:
-    for line in lines:
+    """Yield the lines of a section; a command that several of them share is told once, below the last."""
+    for at, line in enumerate(lines):
         level = f"{line.level}: " if line.level in (HealthLevel.WARNING, HealthLevel.PROBLEM) else ""
         text = f"{level}{printable(line.subject)}: {printable(line.text)}"
         yield f"{mark(_MARKS[line.level])} {text}"
-        if line.next_command:
+        if line.next_command and line.next_command not in {each.next_command for each in lines[at + 1 :]}:
             yield Whole(f"    try: {style(printable(line.next_command), 'bold')}")

@@ -17,7 +17,7 @@ from keyferry.errors import RecordError
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.counters import BUCKETS, CAUSES, Counts
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.state import ProviderState, state_of
+from keyferry.images.provider.state import ProviderState, standing_of
 from keyferry.pulls.records.records import Records
 
 _EXEC = "rest_client_exec_plugin"
@@ -89,7 +89,7 @@ def _state_metric(counts: list[tuple[Provider, Counts]]) -> Metric:
         labels=["plugin_name", "state"],
     )
     for provider, count in counts:
-        found = state_of(provider, count)
+        found = standing_of(provider, count).state
         for state in ProviderState:
             states.add_metric([provider.name, state], state is found)
     return states

@@ -35,10 +35,11 @@ _MARKS = (
 )
 _MAX_TICKS = 7
 _LONGEST = _DAY  # on each side of now, on an even axis that shows one whole life
-# The least and the most that a logarithmic axis shows before and after the present, and where the present is on it.
-_LEAST_PAST, _MOST_PAST = 15 * _MINUTE, 7 * _DAY
-_LEAST_FUTURE, _MOST_FUTURE = _HOUR, 30 * _DAY
-_NOW_AT = 30.0
+# The least and the most that a logarithmic axis shows before and after the present, and between which places the
+# present is on it, by how much there is on each side.
+_LEAST_PAST, _MOST_PAST = _MINUTE, 7 * _DAY
+_LEAST_FUTURE, _MOST_FUTURE = 5 * _MINUTE, 30 * _DAY
+_FIRST_NOW_AT, _LAST_NOW_AT = 8.0, 40.0
 _LOG_STEP = 15
 _NOW_STEPS = 200
 _COLUMNS = 60
@@ -125,12 +126,15 @@ def _log_axis(edges: Sequence[tuple[float, float]], now: float) -> Axis:
     at = now // _LOG_STEP * _LOG_STEP
     past = max((at - got for got, _ in edges), default=0.0)
     future = max((expires - at for _, expires in edges), default=0.0)
+    past = min(max(past, _LEAST_PAST), _MOST_PAST)
+    future = min(max(future, _LEAST_FUTURE), _MOST_FUTURE)
+    share = 100 * _minutes(past) / (_minutes(past) + _minutes(future))
     bare = Axis(
-        start=at - min(max(past, _LEAST_PAST), _MOST_PAST),
-        end=at + min(max(future, _LEAST_FUTURE), _MOST_FUTURE),
+        start=at - past,
+        end=at + future,
         ticks=(),
         now=at,
-        now_at=_NOW_AT,
+        now_at=float(round(min(max(share, _FIRST_NOW_AT), _LAST_NOW_AT))),
         is_log=True,
     )
     # What there is room for is chosen in this order: the present, then from the ends inwards.

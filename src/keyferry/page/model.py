@@ -187,6 +187,7 @@ class DecisionRow(Value):
     source: str  # a word: cache, run, shared; empty if none
     reason: str  # in words, for people
     milliseconds: float
+    failures: tuple[str, ...] = ()  # in short: the provider, and how it failed
     refusal: RefusalRule | None = None
 
 

@@ -165,9 +165,13 @@ def _environment() -> Environment:
 
 
 def _title_mark(health: Health) -> str:
-    """Return what the title of a tab begins with, so that one in the background tells as well how the agent does."""
+    """Return what the title of a tab begins with, so that one in the background tells as well how the agent does.
+
+    It counts the problems of the level that the mark tells.
+    """
     mark = _TITLE_MARKS.get(health.level)
-    return f"{mark} {wording.count_text(len(health.problems))} · " if mark else ""
+    number = sum(each.level == health.level for each in health.problems)
+    return f"{mark} {wording.count_text(number)} · " if mark else ""
 
 
 def _breakable(text: str) -> Markup:

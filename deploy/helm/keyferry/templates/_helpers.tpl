@@ -102,7 +102,8 @@ capabilities:
 {{- if and .Values.metrics.podMonitor.enabled (not .Values.metrics.enabled) -}}
 {{- fail "metrics.podMonitor needs metrics.enabled" -}}
 {{- end -}}
-{{- if and .Values.metrics.podMonitor.enabled .Values.hostNetwork -}}
-{{- fail "metrics.podMonitor: on the host's network the figures are on loopback, where Prometheus does not get them" -}}
+{{- $address := include "keyferry.metricsAddress" . -}}
+{{- if and .Values.metrics.podMonitor.enabled (or (hasPrefix "127." $address) (has $address (list "localhost" "[::1]"))) -}}
+{{- fail (printf "metrics.podMonitor: the figures are on loopback (%s), where Prometheus does not get them; metrics.address=$(POD_IP) puts them at the node's address, where everyone who reaches it can read them" $address) -}}
 {{- end -}}
 {{- end }}

@@ -15,7 +15,7 @@ from keyferry.images.provider.counters import BUCKETS, Counts
 from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.runs import LastFailure
-from keyferry.images.provider.state import ProviderState, said_first, said_lines, state_of
+from keyferry.images.provider.state import ProviderState, said_first, said_lines, standing_of
 from keyferry.page.model import LastError, LatencyBucket, PluginFacts, ProviderCard, RunMark
 
 _HEALTHY = (ProviderState.WELL, ProviderState.NO_CREDENTIAL, ProviderState.UNUSED)
@@ -38,11 +38,11 @@ def make_card(
 ) -> ProviderCard:
     """Return the card of a provider that has *cached* answers."""
     counts = provider.counters.read()
-    found = state_of(provider, counts)
-    is_healthy = found in _HEALTHY
+    found = standing_of(provider, counts)
+    is_healthy = found.state in _HEALTHY
     return ProviderCard(
         name=provider.name,
-        state=found,
+        state=found.state,
         patterns=tuple(map(hide_user_info, provider.config.match_images or ())),
         plugin=_plugin_facts(provider),
         cached=cached,
@@ -55,12 +55,12 @@ def make_card(
         ),
         latency=_latency(counts),
         last_run=None if counts.last_run_ns is None else wall(counts.last_run_ns),
-        streak_since=None if counts.streak_ns is None else wall(counts.streak_ns),
+        streak_since=None if found.since_ns is None else wall(found.since_ns),
         next_refresh=next_refresh,
-        trouble="" if is_healthy else reason_of(provider),
-        unstable=unstable_text(counts) if found is ProviderState.UNSTABLE else "",
-        last_error=_last_error(provider.last_failure, wall),
-        cure="" if is_healthy else printable(cure_of(state, provider)),
+        trouble="" if is_healthy else reason_of(found.failure),
+        unstable=unstable_text(counts) if found.state is ProviderState.UNSTABLE else "",
+        last_error=_last_error(found.failure, wall),
+        cure="" if is_healthy else printable(cure_of(state, provider, found.failure)),
     )
 
 

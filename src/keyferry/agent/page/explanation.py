@@ -20,6 +20,7 @@ from keyferry.explain.lookup_causes import describe_miss
 from keyferry.images.answer import Answer, Provision, ProvisionOutcome
 from keyferry.images.provider.cache import shares_cache_key
 from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.runs import LastFailure
 from keyferry.images.reasons.nearness import find_misses
 from keyferry.images.reference import shorten_name
 from keyferry.page.model import Advice, ExplainedPull, ExplainedStep, StepState
@@ -122,7 +123,7 @@ class _Explainer:
         )
 
     def _provider_state(self) -> StepState:
-        if any(self._is_failing(each.provider) for each in self._unknown):
+        if any(self._failure(each.provider) for each in self._unknown):
             return StepState.BROKEN
         if self._unknown:
             return StepState.UNKNOWN
@@ -146,12 +147,17 @@ class _Explainer:
         if provider.config.token_attributes is not None:
             whose = f" with a token of {self._account or 'the service account of the pod'}"
         yield f"{name}: would run the plugin {name!r}{whose}"
-        last = provider.last_failure
-        if last is not None and self._is_failing(name):
+        last = self._failure(name)
+        if last is not None:
             yield f"{name}: its last run failed: {own_words(last.error)}"
 
-    def _is_failing(self, name: str) -> bool:
-        return self._by_name[name].counters.read().has_last_failed
+    def _failure(self, name: str) -> LastFailure | None:
+        """Return the failure of the provider's last run for this image, or of its last run at all."""
+        provider = self._by_name[name]
+        for each in reversed(provider.unserved_failures()):
+            if each.failure.image == self._answer.name:
+                return each.failure
+        return provider.last_failure if provider.counters.read().has_last_failed else None
 
     def _missed(self) -> Iterator[str]:
         """Yield the patterns that nearly match, if none does, and the number of the other providers."""
@@ -214,8 +220,9 @@ class _Explainer:
 
     def _cures(self) -> Iterator[Advice]:
         for each in self._unknown:
-            if self._is_failing(each.provider):
-                command = cure_of(self._snapshot.state, self._by_name[each.provider])
+            last = self._failure(each.provider)
+            if last is not None:
+                command = cure_of(self._snapshot.state, self._by_name[each.provider], last)
                 yield _advice(f"See why {each.provider!r} fails:", command)
         for cure in explain(self._facts).cures:
             yield _advice(f"{cure.text[:1].upper()}{cure.text[1:]}{':' if cure.lines else ''}", *cure.lines)

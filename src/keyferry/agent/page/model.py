@@ -299,6 +299,7 @@ def _decision(entry: JournalEntry, settings: AgentSettings) -> DecisionRow:
         outcome=str(result.outcome),
         source=result.source,
         reason=printable(result.reason),
+        failures=tuple(f"{name} · {printable(how)}" for name, how in result.failures),
         milliseconds=entry.seconds * _MILLISECONDS,
         refusal=explain_refusal(settings, entry.caller, decision),
     )

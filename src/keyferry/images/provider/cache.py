@@ -89,9 +89,9 @@ class Cache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    @property
-    def use(self) -> CacheUse:
-        """How full the cache is; entries that have expired count until they are dropped."""
+    def use(self, now_ns: int) -> CacheUse:
+        """Return how full the cache is, after those entries that have expired are dropped."""
+        self._sweep(now_ns)
         return CacheUse(entries=len(self._entries), bytes=self._bytes, limits=self._limits)
 
     def answers(self, now_ns: int) -> tuple[CacheEntry, ...]:

@@ -44,7 +44,14 @@ from keyferry.images.provider.cache import (
 )
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
-from keyferry.images.provider.runs import FAILED_RUN, LastAnswer, LastFailure, Runs
+from keyferry.images.provider.runs import (
+    FAILED_RUN,
+    LastAnswer,
+    LastFailure,
+    OpenFailure,
+    OpenFailures,
+    Runs,
+)
 from keyferry.images.reference import registry_of
 from keyferry.invoke.sharing import SharedRun, SharedRuns
 
@@ -115,6 +122,7 @@ class Provider:
         self._unrelayed_cache = Cache(clock(), cache_limits)
         self._relayed_cache = Cache(clock(), cache_limits)
         self._shared_runs: SharedRuns[_Run] = SharedRuns()
+        self._open_failures = OpenFailures()
         self._lock = Lock()
         self._evicted: dict[bytes, int] = {}
 
@@ -231,10 +239,29 @@ class Provider:
             now = self._clock()
             return self._unrelayed_cache.has_answers(now) or self._relayed_cache.has_answers(now)
 
-    def cache_uses(self) -> tuple[CacheUse, CacheUse]:
-        """Return how full the cache of all answers but those of relayed tokens is, and then that of those."""
+    def unserved_failures(self) -> tuple[OpenFailure, ...]:
+        """Return the failures for which nothing is cached, so that pulls get nothing now; the newest is last.
+
+        Old ones, since which the plugin has answered for other images, are left out.
+        """
         with self._lock:
-            return self._unrelayed_cache.use, self._relayed_cache.use
+            now = self._clock()
+            return tuple(
+                [
+                    each
+                    for each in self._open_failures.at(now)
+                    if not self._has_answer(each.failure.image, each.account_key, now)
+                ]
+            )
+
+    def cache_uses(self) -> tuple[CacheUse, CacheUse]:
+        """Return how full the cache of all answers but those of relayed tokens is, and then that of those.
+
+        Those that have expired do not count, and are dropped.
+        """
+        with self._lock:
+            now = self._clock()
+            return self._unrelayed_cache.use(now), self._relayed_cache.use(now)
 
     def runs_under_way(self) -> int:
         """Return the number of plugin runs under way."""
@@ -273,6 +300,10 @@ class Provider:
         self._lock = Lock()
         self._shared_runs = SharedRuns()
         self.counters._lock = Lock()  # noqa: SLF001 - a thread of the parent may hold this lock too
+
+    def _has_answer(self, image: str, account_key: bytes, now_ns: int) -> bool:
+        caches = (self._unrelayed_cache, self._relayed_cache)
+        return any(each.find(image, account_key, now_ns) is not None for each in caches)
 
     def _cache_of(self, identity: Identity) -> Cache:
         return self._relayed_cache if identity.key else self._unrelayed_cache
@@ -382,8 +413,12 @@ class Provider:
             ran = self._runs.ask(request, identity, timeout_seconds)
         finally:
             with self._lock:
-                if ran is not None and ran.error is None:
+                if ran is not None and ran.error is not None:
+                    failure = LastFailure(image=image, error=ran.error, at_ns=self._clock())
+                    self._open_failures.add(failure, account_key)
+                elif ran is not None:
                     self._last_type = ran.cache_key_type
+                    self._open_failures.end(image, account_key, ran.cache_key_type, self._clock())
                     entry = self._store(image, ran, identity, account_key)
                 self._shared_runs.remove(keys, under_way)
             under_way.finish(None if ran is None else (image, ran))

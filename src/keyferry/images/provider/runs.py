@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from time import monotonic
 
@@ -16,11 +16,16 @@ from keyferry.images.answer import AgentNote, Provision, ProvisionOutcome
 from keyferry.images.keyring import Keyring, Source, SourceKind
 from keyferry.images.provider.accounts import Identity
 from keyferry.images.provider.agent import AgentSource
-from keyferry.images.provider.cache import CACHE_KEY_TYPES
+from keyferry.images.provider.cache import CACHE_KEY_TYPES, shares_cache_key
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
 
 FAILED_RUN = "failed to get credential from external registry credential provider: "
+# A pod that waits for its image asks every five minutes at least. A failure that nobody has met again for so long says
+# nothing about now, if the plugin has answered since.
+FAILURE_AGE_NS = 10 * 60 * 1_000_000_000
+# Of more than so many at once, the oldest are forgotten.
+_MAX_OPEN_FAILURES = 100
 
 
 class LastFailure(Value):
@@ -29,6 +34,49 @@ class LastFailure(Value):
     image: str
     error: KeyferryError
     at_ns: int
+
+
+class OpenFailure(Value):
+    """A failed run after which the plugin has not answered for the same image and account, and its first failure."""
+
+    failure: LastFailure
+    account_key: bytes = field(repr=False)
+    since_ns: int
+
+
+class OpenFailures:
+    """The failures of a provider that no answer has ended; not thread-safe."""
+
+    def __init__(self) -> None:
+        self._failures: dict[tuple[str, bytes], OpenFailure] = {}
+        self._answered_ns: int | None = None
+
+    def at(self, now_ns: int) -> Iterator[OpenFailure]:
+        """Yield those that say something about now, the newest last."""
+        return (each for each in self._failures.values() if not self._is_old(each, now_ns))
+
+    def add(self, failure: LastFailure, account_key: bytes) -> None:
+        """Note a failure; of an image and account that failed before, the first instant is kept."""
+        key = (failure.image, account_key)
+        before = self._failures.pop(key, None)
+        since_ns = failure.at_ns if before is None else before.since_ns
+        self._failures[key] = OpenFailure(failure=failure, account_key=account_key, since_ns=since_ns)
+        if len(self._failures) > _MAX_OPEN_FAILURES:
+            del self._failures[next(iter(self._failures))]
+
+    def end(self, image: str, account_key: bytes, cache_key_type: str, now_ns: int) -> None:
+        """End those for which this answer is, and those that are old."""
+        self._answered_ns = now_ns
+        self._failures = {
+            key: each
+            for key, each in self._failures.items()
+            if not self._is_old(each, now_ns)
+            and not (key[1] == account_key and shares_cache_key(cache_key_type, image, key[0]))
+        }
+
+    def _is_old(self, found: OpenFailure, now_ns: int) -> bool:
+        at_ns, answered_ns = found.failure.at_ns, self._answered_ns
+        return answered_ns is not None and at_ns < answered_ns and now_ns - at_ns > FAILURE_AGE_NS
 
 
 class LastAnswer(Value):

@@ -295,7 +295,8 @@ function receive(sections) {
 
 // The live parts of a view, as the server renders them now; null if it does not.
 async function fetchSections(url) {
-  const reply = await fetch(url, { headers: { Accept: "text/html" } }).catch(() => null);
+  const asked = { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(SILENCE_MS) };
+  const reply = await fetch(url, asked).catch(() => null);
   // The link of this page is no longer good: the reply says what to do.
   if (reply?.status === 401) location.reload();
   if (!reply?.ok) return null;
@@ -308,6 +309,23 @@ async function refresh() {
   const url = location.href;
   const sections = await fetchSections(url);
   if (sections && url === location.href) receive(sections);
+  return sections !== null;
+}
+
+// A tab that nobody sees has no stream, but its title and its icon still tell how the agent does.
+const HIDDEN_MS = 20_000;
+
+async function refreshHidden() {
+  const isApart = () => document.hidden && state.stream?.readyState === EventSource.CLOSED;
+  if (!isApart()) return;
+  const isHeard = await refresh();
+  if (!isApart()) return;
+  if (isHeard) {
+    state.heardAt = Date.now();
+    state.gone = false;
+  }
+  state.lost = !isHeard;
+  show();
 }
 
 // --- Search while typing: the same address as the form would have, and the address bar follows ---
@@ -385,7 +403,7 @@ if (live) {
   });
   document.addEventListener("keydown", onKey);
   for (const form of document.querySelectorAll("form[data-live]")) watch(form);
-  // Browsers open six connections to a server at most: a tab that nobody sees gives its own back.
+  // Browsers open six connections to a server at most: a tab that nobody sees gives its own back, and asks at times.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) state.stream?.close();
     else listen();
@@ -394,4 +412,5 @@ if (live) {
   show();
   listen();
   setInterval(notice, 1000);
+  setInterval(refreshHidden, HIDDEN_MS);
 }
