@@ -32,7 +32,8 @@ test: $(TOOLS)  ## every gate: lint, types, docs, and all tests against the buil
 	@VENV=$(VENV) sh tools/test_wheel.sh
 
 check: lint types  ## lint, types and the tests of what differs from main, in two minutes; SINCE=HEAD~3 for another commit
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $$($(BIN)/python tools/changed_tests.py $(or $(SINCE),main))
+	@tests=$$($(BIN)/python tools/changed_tests.py $(SINCE)) || exit 1; \
+		if [ -n "$$tests" ]; then $(BIN)/python -m pytest -q -n 2 --dist worksteal $$tests; else echo "no tests to run"; fi
 
 outputs: $(TOOLS)  ## run the commands of the pages, and write what they print now into the pages
 	@WRITE_OUTPUTS=1 $(BIN)/python -m pytest -q tests/explain/test_explanations.py tests/cli/test_tutorial.py tests/pages/test_kit.py \

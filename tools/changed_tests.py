@@ -22,10 +22,15 @@ FOLDERS = {
 DOCS = ("tests/pages", "tests/test_docs.py")
 
 
-def changed_files(since: str) -> list[str]:
-    """Return the files that differ from the commit where this branch left *since*, and the new ones."""
-    base = _git("merge-base", "HEAD", since)[0]
+def changed_files(since: str | None) -> list[str]:
+    """Return the files that differ from the commit where this branch left *since* (or main), and the new ones."""
+    base = _git("merge-base", "HEAD", since or _main())[0]
     return sorted({*_git("diff", "--name-only", base), *_git("ls-files", "--others", "--exclude-standard")})
+
+
+def _main() -> str:
+    """Return the main branch, or what was fetched of it where it is not checked out."""
+    return (_git("for-each-ref", "--format=%(refname)", "refs/heads/main") or ["origin/main"])[0]
 
 
 def tests_of(changed: str) -> tuple[str, ...]:
@@ -62,9 +67,10 @@ def _git(*words: str) -> list[str]:
 def main() -> None:
     """Print the tests, one line each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("since", help="a commit or branch")
-    found = {each for changed in changed_files(parser.parse_args().since) for each in tests_of(changed)}
-    print(*sorted({each for each in found if (ROOT / each).exists()} | set(ALWAYS)), sep="\n")
+    parser.add_argument("since", nargs="?", help="a commit or branch; main otherwise")
+    files = changed_files(parser.parse_args().since)
+    found = {each for changed in files for each in tests_of(changed)} | set(ALWAYS if files else ())
+    print(*sorted(each for each in found if (ROOT / each).exists()), sep="\n")
 
 
 if __name__ == "__main__":
