@@ -31,7 +31,7 @@ test: $(TOOLS)  ## every gate: lint, types, docs, and all tests against the buil
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types wheel parts
 	@VENV=$(VENV) sh tools/test_wheel.sh
 
-check: lint types  ## lint, types and the tests of what differs from main, in two minutes; SINCE=HEAD~3 for another commit
+check: lint types  ## lint, types and the tests of what differs from main, attacks included, the longest left out: two minutes for a change of one package; SINCE=HEAD~3 for another commit
 	@tests=$$($(BIN)/python tools/changed_tests.py $(SINCE)) || exit 1; \
 		if [ -n "$$tests" ]; then $(BIN)/python -m pytest -q -n 2 --dist worksteal $$tests; else echo "no tests to run"; fi
 
