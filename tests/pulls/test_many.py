@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from threading import Event, Lock
@@ -44,9 +44,6 @@ class Clock:
         """Let the time pass."""
         self.pauses.append(seconds)
         self.now += seconds
-
-
-Answering = Callable[[Received], Reply]
 
 
 @pytest.fixture
