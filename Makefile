@@ -31,8 +31,9 @@ test: $(TOOLS)  ## every gate: lint, types, docs, and all tests against the buil
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types wheel parts
 	@VENV=$(VENV) sh tools/test_wheel.sh
 
-check: lint types  ## lint, types and the tests of what differs from main, in two minutes; SINCE=HEAD~3 for another commit
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $$($(BIN)/python tools/changed_tests.py $(or $(SINCE),main))
+check: lint types  ## lint, types and the tests of what differs from main, attacks included, the longest left out: two minutes for a change of one package; SINCE=HEAD~3 for another commit
+	@tests=$$($(BIN)/python tools/changed_tests.py $(SINCE)) || exit 1; \
+		if [ -n "$$tests" ]; then $(BIN)/python -m pytest -q -n 2 --dist worksteal $$tests; else echo "no tests to run"; fi
 
 outputs: $(TOOLS)  ## run the commands of the pages, and write what they print now into the pages
 	@WRITE_OUTPUTS=1 $(BIN)/python -m pytest -q tests/explain/test_explanations.py tests/cli/test_tutorial.py tests/pages/test_kit.py \
@@ -98,7 +99,7 @@ fuzz: .cache/fuzz/.ready  ## look for bytes that a reader does not survive, for 
 	.cache/fuzz/bin/python -m pip uninstall --quiet --yes keyferry
 	@touch $@
 
-mutants: $(TOOLS)  ## change a module in small ways and see whether the tests notice: MODULES="keyferry/agent/access", TESTS="tests/attacks/test_page.py" in place of its package's, MINUTES=30
+mutants: $(TOOLS)  ## change a module in small ways and see whether the tests notice: MODULES="keyferry/agent/access", TESTS="tests/attacks/test_page.py" in place of those that make check runs, MINUTES=30
 	@$(BIN)/python tools/mutants.py --minutes $(or $(MINUTES),120) --tests "$(TESTS)" $(MODULES)
 
 soak: $(TOOLS)  ## mixed use for an hour; writes the section Soak of docs/figures.md. MINUTES=5 for a shorter one, which writes into .cache/soak alone
@@ -121,9 +122,9 @@ pictures: $(TOOLS)  ## make docs/pictures again: a terminal from a real run and 
 	$(BIN)/python tools/page_pictures.py
 
 wheel: $(TOOLS)  ## build the wheel into dist/
-	@rm -rf dist
+	@rm -f dist/keyferry-*.whl
 	$(BIN)/python -m build --wheel --outdir dist . > .cache/build.log 2>&1 || (cat .cache/build.log; exit 1)
-	@ls dist
+	@ls dist/keyferry-*.whl
 
 pyz: $(APP_READY)  ## build dist/keyferry.pyz: the whole command in one file, for any Python 3.11 or later
 	@$(APP)/bin/python tools/build_zipapp.py keyferry dist/keyferry.pyz

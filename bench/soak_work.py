@@ -189,7 +189,6 @@ class Rotations:
 
     def __init__(self, folder: str) -> None:
         self._clock, self._number = Clock(), 0
-        self._secret = Path(folder) / "password"
         script = (
             '#!/bin/sh\nread -r request\nread -r password < "$0.password"\ncat << END\n'
             '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1",'

@@ -2,7 +2,7 @@
 
     python tools/mutants.py keyferry/agent/access --tests "tests/attacks/test_agent_clients.py"
 
-A change that no test notices is printed as ``survived``, with the line that was changed.
+A change that no test notices is printed as ``survived``, with the line that was changed; the last line counts.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -111,11 +112,8 @@ def run(sources: Path, module: str, tests: list[str], until: float) -> Iterator[
         line, what, changed = mutant
         if time.monotonic() > until:
             return line, what, "not run"
-        return (
-            line,
-            what,
-            "noticed" if is_noticed(sources, module, changed, tests, limit_seconds) else "survived",
-        )
+        noticed = is_noticed(sources, module, changed, tests, limit_seconds)
+        return line, what, "noticed" if noticed else "survived"
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(try_one, mutants_of(source))
@@ -128,17 +126,22 @@ def main() -> None:
         "modules", nargs="+", help="paths of modules below src, such as keyferry/agent/access"
     )
     parser.add_argument(
-        "--tests", default="", help="the tests to run; otherwise those of the module's package"
+        "--tests", default="", help="the tests to run; otherwise those that 'make check' runs for it"
     )
     parser.add_argument("--minutes", type=float, default=120.0, help="begin no mutant after this time")
     options = parser.parse_args()
+    modules = [f"{each.removesuffix('.py')}.py" for each in options.modules]
+    if unknown := [each for each in modules if not (ROOT / "src" / each).is_file()]:
+        parser.error(f"no such module below src: {', '.join(unknown)}")
     until = time.monotonic() + options.minutes * 60
-    for module in (f"{each.removesuffix('.py')}.py" for each in options.modules):
-        tests = options.tests.split() or [
-            each for each in tests_of(f"src/{module}") if (ROOT / each).exists()
-        ]
+    counts = Counter[str]()
+    for module in modules:
+        tests = options.tests.split() or tests_of(f"src/{module}")
         for line, what, outcome in run(ROOT / "src", module, tests, until):
-            print(f"{outcome:8}  src/{module}:{line}: {what}", flush=True)
+            counts[outcome] += 1
+            if outcome != "not run":
+                print(f"{outcome:8}  src/{module}:{line}: {what}", flush=True)
+    print(*(f"{counts[each]} {each}" for each in ("noticed", "survived", "not run")), sep=", ")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from support.layouts import pull_to_layout
 from support.parts import root as as_root
 
 IMAGE = build(b"content of the only layer")
-CONFIG, LAYER = IMAGE.blobs.values()
+_, LAYER = IMAGE.blobs.values()
 DRAFT = digest_of(LAYER).replace(":", "-")
 NOBODY = 65534
 _PUTS = 300

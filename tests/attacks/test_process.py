@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -48,7 +49,8 @@ from support.plugins import (
 )
 
 DEADLINE_SECONDS = 0.5
-GRACE_SECONDS = 0.5
+# Plugins that are not ended sleep for a minute; a busy machine is late by some seconds.
+GRACE_SECONDS = 20
 MEGABYTE = 1024 * 1024
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -422,14 +424,18 @@ def test_a_plugin_under_a_debugger_is_waited_for(node: Node) -> None:
 
 def test_a_plugin_whose_end_is_hidden_is_collected_later(node: Node) -> None:
     """A killed plugin that a tracer still holds delays nothing, and a later run collects it."""
-    program = node.program(TRACED_BY_ITS_CHILD.replace("write(1, answer", "pause(); write(1, answer") % '""')
+    source = TRACED_BY_ITS_CHILD.replace("write(1, answer", "pause(); write(1, answer") % '""'
+    program = node.program(source.replace("usleep(600000)", "sleep(60)"))
     started = time.monotonic()
     outcome = run((str(program),), limits=Limits(timeout_seconds=0.1))
     elapsed = time.monotonic() - started
     if outcome.status == 77:
         lacking("ptrace")
     assert outcome.ending is Ending.TIMED_OUT
-    assert elapsed < 0.1 + GRACE_SECONDS
+    assert elapsed < GRACE_SECONDS
+    (killed,) = zombies()
+    (tracer,) = re.findall(r"TracerPid:\s+(\d+)", Path(f"/proc/{killed}/status").read_text())
+    os.kill(int(tracer), signal.SIGKILL)
 
     def is_collected() -> bool:
         run(("/bin/true",))
@@ -906,11 +912,11 @@ def zombies() -> list[str]:
     for name in os.listdir("/proc"):
         try:
             fields = (
-                Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split() if name.isdigit() else []
+                Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split() if name.isdigit() else []
             )
         except OSError:
             continue
-        if fields[:2] == ["Z", str(os.getpid())]:
+        if fields[:2] == [b"Z", b"%d" % os.getpid()]:
             found.append(name)
     return found
 

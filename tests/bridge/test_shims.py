@@ -401,7 +401,7 @@ def test_an_agent_has_some_seconds_for_its_answer(place: Place) -> None:
     """More than it has to accept the connection: it may have to run the plugin first."""
 
     def answer(_: Request) -> Answer:
-        time.sleep(1)
+        time.sleep(2 * agent.CONNECT_SECONDS)
         return answered()
 
     with serving(place.socket, answer):

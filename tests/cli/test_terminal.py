@@ -26,7 +26,6 @@ WIDTHS = (38, 60, 80, 120)
 # For answers of which each is a process: the narrowest terminal, and the usual one.
 TWO_WIDTHS = (38, 80)
 USER, PASSWORD = "alice", "kf-marked-word"
-TITLE = re.compile(r"[A-Z][A-Z', ]+")
 
 
 @pytest.fixture(scope="module")

@@ -93,13 +93,13 @@ def with_plugin(world: PodWorld) -> None:
 
 
 def replace_plugin(world: PodWorld) -> None:
-    time.sleep(1.1)
     plugin = world.node.bin_dir / "acme-registry"
     write_executable(plugin, plugin.read_text())
+    world.change_later(plugin)
 
 
 def restart_kubelet(world: PodWorld) -> None:
-    time.sleep(2)
+    time.sleep(2)  # the system tells when it started
     world.start_kubelet()
 
 

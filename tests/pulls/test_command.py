@@ -48,10 +48,6 @@ def items(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
     return found
 
 
-def login(host: str, password: str = PASSWORD) -> str:
-    return json.dumps({host: {"username": USER, "password": password}})
-
-
 def test_a_pull_says_what_came_with_whose_credential_and_why(
     registry: Registry, secret: list[str], tmp_path: Path
 ) -> None:

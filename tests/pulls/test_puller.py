@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from time import sleep
 
 import pytest
 
@@ -380,8 +379,17 @@ def test_a_plugin_that_fails_leaves_the_kubelets_anonymous_attempt_and_is_told(n
 def test_no_more_pulls_than_allowed_run_at_once(most: int | None, expected: int) -> None:
     """However many threads ask; the others wait."""
     there, gate = FakeTarget(logins={("", "")}), threading.Barrier(expected)
-    # Each group waits until it is full: with fewer at once nobody would ever go on.
-    there.before = lambda _: _meet(gate)
+    one_too_many = threading.Event()
+
+    def meet(_: str) -> None:
+        """Wait until the group is full: with fewer at once nobody would ever go on."""
+        if there.at_once > expected:
+            one_too_many.set()
+        gate.wait(20)
+        if not there.images:  # the first group, while the other threads wait for its end
+            one_too_many.wait(0.5)
+
+    there.before = meet
     puller = Puller(there, max_parallel=most)
     threads = [threading.Thread(target=puller.pull, args=(f"reg.io/app{number}:v1",)) for number in range(6)]
     for thread in threads:
@@ -389,11 +397,6 @@ def test_no_more_pulls_than_allowed_run_at_once(most: int | None, expected: int)
     for thread in threads:
         thread.join()
     assert (there.most_at_once, len(there.images)) == (expected, 6)
-
-
-def _meet(gate: threading.Barrier) -> None:
-    gate.wait(20)
-    sleep(0.02)  # so that one too many would be seen
 
 
 def test_it_can_be_awaited(tmp_path: Path) -> None:

@@ -398,7 +398,7 @@ def test_a_kept_connection_is_used_again(server: KeepingServer) -> None:
 
 
 IMAGE = build(noise(200_000))
-CONFIG, LAYER = IMAGE.blobs.values()
+_, LAYER = IMAGE.blobs.values()
 NAME = "registry.example"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import time
 
 from keyferry.api.kubeletconfig.records import ImagePullSecret
 
@@ -188,8 +187,8 @@ def old_config(world: PodWorld) -> None:
 
 
 def change_config(world: PodWorld) -> None:
-    time.sleep(1.1)
     world.node.config.write_text(world.node.config.read_text().replace("else.example", HOST))
+    world.change_later(world.node.config)
 
 
 def made_up_fields(world: PodWorld) -> None:

@@ -108,9 +108,17 @@ class PodWorld:
             for each in reports:
                 self.api.add(*each.event_documents(about))
 
+    def change_later(self, path: Path) -> None:
+        """Let a file have changed two seconds from now, and let them pass."""
+        then = time.time() + 2
+        os.utime(path, (then, then))
+        self._pass(2.1)
+
     def _begin_next_second(self) -> None:
-        """Wait for the next second; if commands run in this process, step the clock instead."""
-        seconds = 1 - time.time() % 1
+        self._pass(1 - time.time() % 1)
+
+    def _pass(self, seconds: float) -> None:
+        """Wait; if commands run in this process, step the clock instead."""
         if not self.is_in_process:
             time.sleep(seconds)
             return

@@ -11,7 +11,6 @@ import json
 import re
 import socket
 import sys
-import time
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -209,9 +208,8 @@ def mirror(world: PodWorld) -> None:
 def newer_config(world: PodWorld) -> None:
     add_provider(world, HOST)
     world.start_kubelet()
-    time.sleep(1.1)  # the kubelet's start is known in whole seconds
-    world.node.config.touch()
-    time.sleep(1)
+    world.is_in_process = True  # where the clock is stepped
+    world.change_later(world.node.config)
     world.event_ago = 0
 
 

@@ -37,11 +37,6 @@ sso_role_name = Dev Ops
 """
 
 
-def refused(status: int, code: str, message: str) -> Reply:
-    """An error as the portal writes it."""
-    return Reply(status, {"message": message}, headers={"x-amzn-errortype": code})
-
-
 @dataclass
 class Portal:
     """The portal and the token service; *valid* is the access token it takes."""
