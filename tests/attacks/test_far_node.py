@@ -24,7 +24,6 @@ from support.registry import basic, running
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
 HOST = "registry.example"
-IMAGE = "registry.example/team/app:v1"
 HEAD = {"apiVersion": "keyferry.dev/v1alpha1", "kind": "ImageExplanation", "config": {}, "reasons": []}
 DEBUG = ("--agent", "off", "--debug-image", "registry.example/keyferry:1")
 DAY = "2026-01-01T00:00:00Z"
