@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from itertools import chain, compress, groupby, islice
 from pathlib import Path
 
 import pytest
@@ -50,9 +51,21 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
                 Path("/run/containerd", name).rmdir()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take longest: at the end the other workers would have nothing left to take over."""
-    items.sort(key=lambda item: item.path.parent.name != "e2e")
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let each worker begin with its share of the tests that take longest: none of them is waited for at the end.
+
+    xdist cuts the tests into as many parts as there are workers, and each begins with the first of its part.
+    """
+    workers = getattr(config, "workerinput", {"workercount": 1})["workercount"]
+    is_long = [item.path.parent.name == "e2e" for item in items]
+    modules = [list(group) for _, group in groupby(compress(items, is_long), key=lambda item: item.path)]
+    others = (item for item, long in zip(items, is_long, strict=True) if not long)
+    parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for module in sorted(modules, key=len, reverse=True):
+        min(parts, key=len).extend(module)
+    for part in parts:
+        part.extend(islice(others, max(len(items) // workers - len(part), 0)))
+    items[:] = [*chain.from_iterable(parts), *others]
 
 
 @pytest.fixture(scope="session")
