@@ -18,7 +18,7 @@ from keyferry.agent.lookups import BadQuestionError, read_eviction, read_questio
 from keyferry.images.keyring import ServiceAccountRef
 from support.agents import RunningAgent, make_token, running_agent
 from support.parts import need
-from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, write_executable
+from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, wait_until, write_executable
 
 TOKENS = {
     "serviceAccountTokenAudience": "registry",
@@ -246,6 +246,14 @@ def test_a_tenant_gets_the_answer_of_its_own_token_alone(node: Node) -> None:
         assert [each["cache"]["tenantEntries"] for each in status["providers"]] == [2]
         assert status["refresh"]["planned"] == 0
         assert real not in agent.log
+
+
+def test_an_answer_that_has_expired_is_not_counted(node: Node) -> None:
+    """Nobody asks again, so it is still in memory; the page does not show it either."""
+    node.recording(duration="1s")
+    with running_agent(node) as agent:
+        agent.look_up(IMAGE)
+        wait_until(lambda: [each["cache"]["entries"] for each in agent.status["providers"]] == [0], "the end")
 
 
 def test_the_answer_for_a_token_without_an_end_is_not_kept(node: Node) -> None:

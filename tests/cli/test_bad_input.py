@@ -373,7 +373,9 @@ def test_every_command_names_an_interpreter_that_is_missing(node: Node, tmp_path
             id="only a secret",
         ),
         pytest.param(
-            "kind: Pod\n---\nkind: Secret\ndata: {.dockerconfigjson: '!'}\n", "is not base64", id="not base64"
+            "kind: Pod\n---\nkind: Secret\nmetadata: {name: login}\ndata: {.dockerconfigjson: '!'}\n",
+            "is not base64",
+            id="not base64",
         ),
         pytest.param("kind: Pod\nmetadata: {name: 5}\n", "expected a string, found int", id="wrong type"),
     ],

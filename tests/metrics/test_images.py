@@ -230,18 +230,6 @@ def lookups(providers: Providers, name: str = "plugin") -> tuple[float, float, f
     return hit, miss, shared
 
 
-def test_answers_that_have_expired_are_not_counted() -> None:
-    """As on the page: nothing of them is served, although nobody has asked for them since."""
-    providers, _, clock = one()
-    providers.lookup("reg.io/app")
-    labels = '{cache="shared",plugin_name="plugin"}'
-    assert scraped(providers)[f"keyferry_cache_entries{labels}"] == 1
-    clock.step(601)
-    found = scraped(providers)
-    assert found[f"keyferry_cache_entries{labels}"] == found[f"keyferry_cache_size_bytes{labels}"] == 0
-    assert providers.providers[0].answers() == ()
-
-
 def test_hits_and_misses_are_counted() -> None:
     """An answer from the cache is a hit, also after one has expired."""
     providers, _, clock = one()

@@ -16,7 +16,7 @@ CONFIG, PLUGIN = f"{USUAL}/config.json", f"{USUAL}/ecr"
 IMAGE = "registry.example/team/app:v1"
 
 # A plugin without libraries, which a root file system with nothing else can run. It tells what it finds at its root,
-# and leaves its environment there.
+# and leaves its environment there if it may write.
 _PROGRAM = """
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,9 +26,8 @@ extern char **environ;
 int main(void) {
     char name[64] = "", folder[64] = "";
     FILE *environment = fopen("/environment", "w");
-    if (!environment) return 6;
-    for (char **each = environ; *each; each++) fprintf(environment, "%s\\n", *each);
-    fclose(environment);
+    for (char **each = environ; environment && *each; each++) fprintf(environment, "%s\\n", *each);
+    if (environment) fclose(environment);
     int fd = open("/etc/node-name", O_RDONLY);
     if (fd < 0 || read(fd, name, sizeof name - 1) < 0 || !getcwd(folder, sizeof folder)) return 7;
     if (strcmp(folder, "/")) return 8;

@@ -200,8 +200,8 @@ def _provider(provider: Provider) -> Json:
         "matchImages": list(map(hide_user_info, provider.config.match_images or ())),
         "plugin": _plugin(provider),
         "cache": {
-            "entries": shared.entries,
-            "tenantEntries": relayed.entries,
+            "entries": shared.valid,
+            "tenantEntries": relayed.valid,
             "bytes": shared.bytes + relayed.bytes,
             "expiresAt": None if soonest is None else format_time(time.time_ns() + int(soonest * _SECOND)),
         },

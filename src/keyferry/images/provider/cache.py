@@ -64,9 +64,10 @@ DEFAULT_LIMITS = CacheLimits()
 
 
 class CacheUse(Value):
-    """The entries of a cache and their approximate memory, each with its limit."""
+    """The entries of a cache and their approximate memory, each with its limit; *valid* entries have not expired."""
 
     entries: int
+    valid: int
     bytes: int
     limits: CacheLimits
 
@@ -90,9 +91,9 @@ class Cache:
         return len(self._entries)
 
     def use(self, now_ns: int) -> CacheUse:
-        """Return how full the cache is, after those entries that have expired are dropped."""
-        self._sweep(now_ns)
-        return CacheUse(entries=len(self._entries), bytes=self._bytes, limits=self._limits)
+        """Return how full the cache is; entries that have expired take room until they are dropped."""
+        valid = len(self.answers(now_ns))
+        return CacheUse(entries=len(self._entries), valid=valid, bytes=self._bytes, limits=self._limits)
 
     def answers(self, now_ns: int) -> tuple[CacheEntry, ...]:
         """Return the entries that have not expired, oldest first."""

@@ -255,10 +255,7 @@ class Provider:
             )
 
     def cache_uses(self) -> tuple[CacheUse, CacheUse]:
-        """Return how full the cache of all answers but those of relayed tokens is, and then that of those.
-
-        Those that have expired do not count, and are dropped.
-        """
+        """Return how full the cache of all answers but those of relayed tokens is, and then that of those."""
         with self._lock:
             now = self._clock()
             return self._unrelayed_cache.use(now), self._relayed_cache.use(now)
