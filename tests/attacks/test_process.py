@@ -33,6 +33,7 @@ from keyferry.invoke.run import Ending, Limits, ProcessOutcome, Tail, run
 from keyferry.kit.lab.launch import Launch, launch
 from keyferry.sdk import Deadline
 from keyferry.sdk.process import run_program
+from support.children import child_states
 from support.parts import lacking
 from support.plugins import (
     IMAGE,
@@ -908,17 +909,7 @@ def open_descriptors() -> set[str]:
 
 def zombies() -> list[str]:
     """The children of this process that nobody collected."""
-    found = []
-    for name in os.listdir("/proc"):
-        try:
-            fields = (
-                Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split() if name.isdigit() else []
-            )
-        except OSError:
-            continue
-        if fields[:2] == [b"Z", b"%d" % os.getpid()]:
-            found.append(name)
-    return found
+    return [pid for pid, state in child_states().items() if state == "Z"]
 
 
 def resident_kilobytes() -> int:

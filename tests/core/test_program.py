@@ -14,6 +14,7 @@ import pytest
 
 from keyferry._core.program.start import EMPTY, PIPE, Program
 from keyferry.invoke.run import Ending, Limits, run
+from support.children import child_states
 from support.plugins import PATIENCE_SECONDS, compile_program, run_script, write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
@@ -25,11 +26,9 @@ Streams = tuple[int, int, int]
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     """Whatever a test does: no descriptor and no child more than before."""
-    before = sorted(os.listdir("/dev/fd"))
+    before = sorted(os.listdir("/dev/fd")), child_states().keys()
     yield
-    assert sorted(os.listdir("/dev/fd")) == before
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert (sorted(os.listdir("/dev/fd")), child_states().keys()) == before
 
 
 def shell(
