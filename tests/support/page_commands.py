@@ -41,6 +41,8 @@ def check_commands(
             "COLUMNS": WIDTH,
             "LANG": "C.UTF-8",
             "PYTHONUNBUFFERED": "1",  # lines in the order in which they are written, as on a terminal
+            # Another test may run a program that is called kubelet.
+            **{name: os.environ[name] for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT")},
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,
