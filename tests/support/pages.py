@@ -203,6 +203,8 @@ class Machine:
             "LANG": "C.UTF-8",
             "COLUMNS": WIDTH,
             "PYTHONUNBUFFERED": "1",  # lines in the order in which they are written, as on a terminal
+            # Another test may run a program that is called kubelet.
+            **{name: os.environ[name] for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT")},
             **env,
         }
 
