@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .commands import WIDTH
-from .pages import check_shown
+from .pages import check_shown, machine_without_kubelet
 
 __all__ = ["check_commands"]
 
@@ -41,8 +41,7 @@ def check_commands(
             "COLUMNS": WIDTH,
             "LANG": "C.UTF-8",
             "PYTHONUNBUFFERED": "1",  # lines in the order in which they are written, as on a terminal
-            # Another test may run a program that is called kubelet.
-            **{name: os.environ[name] for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT")},
+            **machine_without_kubelet(),
         },
         stdin=subprocess.DEVNULL,
         capture_output=True,

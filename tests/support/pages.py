@@ -180,6 +180,11 @@ def check_shown(page: Path, shown: str, output: str) -> None:
     raise AssertionError(f"{page.name} shows:\n{shown}\n--- found:\n{output}")
 
 
+def machine_without_kubelet() -> dict[str, str]:
+    """Return the variables that every test has; a test beside this one may run a program that is called kubelet."""
+    return {name: os.environ[name] for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT")}
+
+
 class Machine:
     """A folder in which the blocks of a page are run, with this installation's programs.
 
@@ -203,8 +208,7 @@ class Machine:
             "LANG": "C.UTF-8",
             "COLUMNS": WIDTH,
             "PYTHONUNBUFFERED": "1",  # lines in the order in which they are written, as on a terminal
-            # Another test may run a program that is called kubelet.
-            **{name: os.environ[name] for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT")},
+            **machine_without_kubelet(),
             **env,
         }
 

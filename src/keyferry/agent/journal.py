@@ -50,8 +50,8 @@ class DecisionResult(Value):
     """What came of a request, how the answer was got (empty if there is none), why, and by which providers.
 
     *providers* are those that answered, from wherever, or failed, and *failures* those that failed, and how.
-    *missing_rule* is the list of rules in the agent's
-    config of which none allows the request: access or manage; empty if no rule is missing.
+    *missing_rule* is the list of rules in the agent's config of which none allows the request: access or manage; empty
+    if no rule is missing.
     """
 
     outcome: DecisionOutcome
