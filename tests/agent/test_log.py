@@ -17,7 +17,8 @@ import pytest
 from keyferry.agent.log import AgentLog, LogLevel, loop_error_logger, place_of, take_asyncio_log
 from keyferry.agent.lookups import read_question
 from keyferry.images.reference import parse_image
-from support.agents import RunningAgent, running_agent
+from support.agent_here import agent_here
+from support.agents import Agent
 from support.commands import run_in_process
 from support.page import log_in
 from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, provider_entry, wait_until, write_config
@@ -35,13 +36,13 @@ def node(tmp_path: Path) -> Node:
     return made
 
 
-def events(agent: RunningAgent) -> list[dict[str, object]]:
+def events(agent: Agent) -> list[dict[str, object]]:
     """Return the whole log; every line of it is JSON."""
     return [json.loads(line) for line in agent.log.splitlines()]
 
 
 def test_a_client_that_leaves_early_writes_no_line_of_asyncio(node: Node) -> None:
-    with running_agent(node, "--log-format", "json") as agent:
+    with agent_here(node, "--log-format", "json") as agent:
         before = len(events(agent))
         for _ in range(10):
             client = socket.socket(socket.AF_UNIX)
@@ -53,7 +54,7 @@ def test_a_client_that_leaves_early_writes_no_line_of_asyncio(node: Node) -> Non
         assert {str(each["event"]) for each in events(agent)[before:]} == {"stopping", "stopped"}
 
 
-def failures(agent: RunningAgent) -> list[dict[str, object]]:
+def failures(agent: Agent) -> list[dict[str, object]]:
     return [each for each in events(agent) if each["event"] == "a provider failed"]
 
 
@@ -64,7 +65,7 @@ def number(found: list[dict[str, object]]) -> int:
 
 def test_a_plugin_that_fails_is_in_the_log(node: Node) -> None:
     """One line each, and of many in a second the last, with the number of those left out."""
-    with running_agent(node, "--log-format", "json") as agent:
+    with agent_here(node, "--log-format", "json") as agent:
         for at in range(20):
             agent.look_up(f"failing.example/app-{at}")
         wait_until(lambda: number(failures(agent)) == 20, "the failures")
@@ -84,7 +85,7 @@ def test_a_plugin_that_fails_is_in_the_log(node: Node) -> None:
     ],
 )
 def test_a_failure_is_in_the_log_whatever_was_asked(node: Node, question: dict[str, object]) -> None:
-    with running_agent(node, "--log-format", "json") as agent:
+    with agent_here(node, "--log-format", "json") as agent:
         assert agent.ask("POST", "/v1/lookup", question, traceparent="its-trace").status == 200
         [found] = failures(agent)
         assert (found["provider"], found["id"], found["traceparent"]) == ("failing", 1, "its-trace")
@@ -92,7 +93,7 @@ def test_a_failure_is_in_the_log_whatever_was_asked(node: Node, question: dict[s
 
 def test_who_looks_at_the_agent_does_not_count(node: Node) -> None:
     """Neither as a caller nor in the metrics; 'agent status --watch' and a page look every second."""
-    with running_agent(node, "--page", "127.0.0.1:0") as agent:
+    with agent_here(node, "--page", "127.0.0.1:0") as agent:
         agent.look_up(IMAGE)
         opened = log_in(agent)
         before = agent.status["callers"]
@@ -134,7 +135,7 @@ def test_no_secret_of_a_plugins_arguments_is_shown(tmp_path: Path) -> None:
     write_config(
         node.config, [provider_entry(args=ARGUMENTS, matchImages=[f"user:{SECRETS[3]}@x.io", REGISTRY])]
     )
-    with running_agent(node, "--page", "127.0.0.1:0", "--log-level", "debug") as agent:
+    with agent_here(node, "--page", "127.0.0.1:0", "--log-level", "debug") as agent:
         told = [agent.look_up(IMAGE).body.decode(), agent.look_up(IMAGE, provider=PLUGIN).body.decode()]
         plugin = agent.status["providers"][0]["plugin"]
         assert plugin["args"][6:8] == ["--region", "eu-west-1"]

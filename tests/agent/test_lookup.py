@@ -16,7 +16,8 @@ import pytest
 
 from keyferry.agent.lookups import BadQuestionError, read_eviction, read_question
 from keyferry.images.keyring import ServiceAccountRef
-from support.agents import RunningAgent, make_token, running_agent
+from support.agent_here import agent_here
+from support.agents import Agent, make_token
 from support.parts import need
 from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, wait_until, write_executable
 
@@ -36,13 +37,13 @@ def node(tmp_path: Path) -> Node:
 
 
 @pytest.fixture
-def agent(node: Node) -> Iterator[RunningAgent]:
+def agent(node: Node) -> Iterator[Agent]:
     """An agent of that node."""
-    with running_agent(node) as running:
+    with agent_here(node) as running:
         yield running
 
 
-def test_a_lookup_gives_the_credentials_and_where_they_are_from(agent: RunningAgent) -> None:
+def test_a_lookup_gives_the_credentials_and_where_they_are_from(agent: Agent) -> None:
     first, second = agent.look_up(f"{IMAGE}:v1"), agent.look_up(f"{REGISTRY}/other")
     assert (first.status, second.status) == (200, 200)
     document = first.document
@@ -61,7 +62,7 @@ def test_a_lookup_gives_the_credentials_and_where_they_are_from(agent: RunningAg
     assert agent.node.runs() == [IMAGE]
 
 
-def test_no_provider_for_an_image_is_an_empty_answer(agent: RunningAgent) -> None:
+def test_no_provider_for_an_image_is_an_empty_answer(agent: Agent) -> None:
     document = agent.look_up("elsewhere.example/app").document
     assert (document["credentials"], document["failures"], document["sources"]) == ([], [], {})
     assert "expiresAt" not in document
@@ -69,7 +70,7 @@ def test_no_provider_for_an_image_is_an_empty_answer(agent: RunningAgent) -> Non
 
 def test_ten_clients_at_once_cause_one_run(node: Node) -> None:
     node.recording(before="sleep 0.3")
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         found: list[str] = []
         threads = [
             threading.Thread(target=lambda: found.append(agent.look_up(IMAGE).document["sources"][PLUGIN]))
@@ -83,7 +84,7 @@ def test_ten_clients_at_once_cause_one_run(node: Node) -> None:
         assert len(node.runs()) == 1
 
 
-def test_one_provider_answers_as_the_plugin_would(agent: RunningAgent) -> None:
+def test_one_provider_answers_as_the_plugin_would(agent: Agent) -> None:
     """The kubelet may not cache it, so that an eviction or a reload counts at once."""
     for source in ("run", "cache"):
         document = agent.look_up(IMAGE, provider=PLUGIN).document
@@ -101,7 +102,7 @@ def test_one_provider_answers_as_the_plugin_would(agent: RunningAgent) -> None:
         }
 
 
-def test_one_provider_that_does_not_match_or_is_unknown(agent: RunningAgent) -> None:
+def test_one_provider_that_does_not_match_or_is_unknown(agent: Agent) -> None:
     assert agent.look_up("elsewhere.example/app", provider=PLUGIN).document["outcome"] == "noMatch"
     unknown = agent.look_up(IMAGE, provider="other")
     assert (unknown.status, unknown.document["reason"]) == (404, "UnknownProvider")
@@ -110,7 +111,7 @@ def test_one_provider_that_does_not_match_or_is_unknown(agent: RunningAgent) -> 
 def test_one_provider_that_fails(node: Node) -> None:
     """Its status and what it said, with secrets masked; the next request runs it again."""
     node.shell("echo 'token: hunter2secretvalue' >&2; echo oops >&2; exit 7")
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         document = agent.look_up(IMAGE, provider=PLUGIN).document
         assert (document["outcome"], document["exitCode"]) == ("failed", 7)
         assert document["stderr"] == "token: ********\noops\n"
@@ -181,7 +182,7 @@ def link_plugin(node: Node) -> None:
 def test_one_provider_that_cannot_be_started_here(node: Node, write: Callable[[Node], None]) -> None:
     """That says nothing about the plugin in another place, so it has an outcome of its own."""
     write(node)
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         document = agent.look_up(IMAGE, provider=PLUGIN).document
         assert document["outcome"] == "notStarted"
         assert PLUGIN in document["message"]
@@ -192,7 +193,7 @@ def test_one_provider_that_cannot_be_started_here(node: Node, write: Callable[[N
 @pytest.mark.parametrize("status", [1, 2, 125, 128, 255])
 def test_one_provider_that_ran_has_failed(node: Node, status: int) -> None:
     node.shell(f"echo 'file not found' >&2; exit {status}")
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         document = agent.look_up(IMAGE, provider=PLUGIN).document
         assert (document["outcome"], document["exitCode"]) == ("failed", status)
 
@@ -215,7 +216,7 @@ def tenant_node(node: Node, key_type: str = "Registry") -> None:
 def test_a_token_for_another_audience_is_left_to_the_caller(node: Node) -> None:
     """The caller's own config may name that audience, so this is no failure of the plugin."""
     tenant_node(node)
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         token = make_token(time.time() + 600, aud=["elsewhere"])
         document = agent.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=token).document
         assert document["outcome"] == "notStarted"
@@ -227,7 +228,7 @@ def test_a_tenant_gets_the_answer_of_its_own_token_alone(node: Node) -> None:
     """A forged token with the same claims runs the plugin with that forged token."""
     tenant_node(node)
     real, forged = make_token(time.time() + 600, "real"), make_token(time.time() + 600, "fake")
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         first = agent.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=real).document
         again = agent.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=real).document
         other = agent.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=forged).document
@@ -251,14 +252,14 @@ def test_a_tenant_gets_the_answer_of_its_own_token_alone(node: Node) -> None:
 def test_an_answer_that_has_expired_is_not_counted(node: Node) -> None:
     """Nobody asks again, so it is still in memory; the page does not show it either."""
     node.recording(duration="1s")
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         agent.look_up(IMAGE)
         wait_until(lambda: [each["cache"]["entries"] for each in agent.status["providers"]] == [0], "the end")
 
 
 def test_the_answer_for_a_token_without_an_end_is_not_kept(node: Node) -> None:
     tenant_node(node)
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         for _ in range(2):
             token = make_token(None)
             assert (
@@ -267,11 +268,11 @@ def test_the_answer_for_a_token_without_an_end_is_not_kept(node: Node) -> None:
         assert len(node.runs()) == 2
 
 
-def test_fields_that_the_agent_does_not_know_are_ignored(agent: RunningAgent) -> None:
+def test_fields_that_the_agent_does_not_know_are_ignored(agent: Agent) -> None:
     assert agent.look_up(IMAGE, later=[1], kinder={}).document["credentials"]
 
 
-def test_evict_drops_a_refused_credential_and_is_limited(agent: RunningAgent) -> None:
+def test_evict_drops_a_refused_credential_and_is_limited(agent: Agent) -> None:
     agent.look_up(IMAGE)
     refused = {"image": IMAGE, "username": "user", "password": "pass"}
     assert agent.ask("POST", "/v1/evict", refused | {"password": "x"}).document["evicted"] is False
@@ -309,14 +310,14 @@ def test_evict_drops_a_refused_credential_and_is_limited(agent: RunningAgent) ->
     ],
 )
 def test_every_request_has_its_status(
-    agent: RunningAgent, method: str, path: str, document: object, status: int
+    agent: Agent, method: str, path: str, document: object, status: int
 ) -> None:
     reply = agent.ask(method, path, document)
     assert reply.status == status
     assert reply.document["apiVersion"] == "agent.keyferry.dev/v1"
 
 
-def test_figures_have_the_kubelets_names_and_the_agents_own(agent: RunningAgent) -> None:
+def test_figures_have_the_kubelets_names_and_the_agents_own(agent: Agent) -> None:
     agent.look_up(IMAGE)
     figures = agent.ask("GET", "/metrics").body.decode()
     assert 'kubelet_credential_provider_plugin_duration_count{plugin_name="plugin"} 1.0' in figures
@@ -329,7 +330,7 @@ def test_figures_have_the_kubelets_names_and_the_agents_own(agent: RunningAgent)
     assert names <= {line.partition("{")[0] for line in again.body.decode().splitlines()}
 
 
-def test_curl_can_ask(agent: RunningAgent) -> None:
+def test_curl_can_ask(agent: Agent) -> None:
     """The example of the documentation; a long body makes curl wait for 100 Continue."""
     body = json.dumps({"image": IMAGE, "padding": "x" * 100_000})
     command = [need("curl"), "-sS", "--unix-socket", agent.socket, "-d", "@-", "http://agent/v1/lookup"]
@@ -340,7 +341,7 @@ def test_curl_can_ask(agent: RunningAgent) -> None:
 
 def test_requests_are_in_the_log_at_debug_level_only(node: Node) -> None:
     """With the caller and its trace context, and without a secret."""
-    with running_agent(node, "--log-level", "debug", "--log-format", "json") as agent:
+    with agent_here(node, "--log-level", "debug", "--log-format", "json") as agent:
         trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         agent.ask("POST", "/v1/lookup", {"image": IMAGE}, traceparent=trace)
         events = [json.loads(line) for line in agent.log.splitlines()]
@@ -348,14 +349,14 @@ def test_requests_are_in_the_log_at_debug_level_only(node: Node) -> None:
         assert request["traceparent"] == trace
         assert (request["path"], request["status"], request["id"]) == ("/v1/lookup", 200, 1)
         assert '"pass"' not in agent.log
-    with running_agent(Node(node.root), "--log-level", "info") as agent:
+    with agent_here(Node(node.root), "--log-level", "info") as agent:
         agent.look_up(IMAGE)
         assert "/v1/lookup" not in agent.log
 
 
 def test_every_line_about_a_request_has_its_id_and_trace(node: Node) -> None:
     """Also at the default level, where the request itself is not logged."""
-    with running_agent(node, "--log-format", "json") as agent:
+    with agent_here(node, "--log-format", "json") as agent:
         trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         agent.look_up(IMAGE)
         refused = {"image": IMAGE, "username": "user", "password": "pass"}
@@ -368,7 +369,7 @@ def test_every_line_about_a_request_has_its_id_and_trace(node: Node) -> None:
 def test_a_client_that_sends_no_more_gets_the_answer_of_a_run(node: Node) -> None:
     """As of the cache: shutdown(SHUT_WR) after a request says that there will be no other one."""
     node.recording(before="sleep 0.5")
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         for source in (b"run", b"cache"):
             with socket.socket(socket.AF_UNIX) as client:
                 client.settimeout(30)
@@ -384,7 +385,7 @@ def test_a_client_that_sends_no_more_gets_the_answer_of_a_run(node: Node) -> Non
             assert b'"sources":{"plugin":"%b"}' % source in found
 
 
-def test_a_registry_is_answered_if_all_its_images_have_one_login(agent: RunningAgent) -> None:
+def test_a_registry_is_answered_if_all_its_images_have_one_login(agent: Agent) -> None:
     """As docker's tools ask, which name no image; from the cache the second time."""
     question = {"apiVersion": "agent.keyferry.dev/v1", "kind": "LookupRequest", "registry": REGISTRY}
     first, second = (agent.ask("POST", "/v1/lookup", question).document for _ in range(2))
@@ -400,7 +401,7 @@ def test_a_registry_is_answered_if_all_its_images_have_one_login(agent: RunningA
         assert agent.ask("POST", "/v1/lookup", {**question, "registry": wrong}).status == 400
 
 
-def test_the_docker_helper_gets_its_login_from_the_agent(agent: RunningAgent) -> None:
+def test_the_docker_helper_gets_its_login_from_the_agent(agent: Agent) -> None:
     """Ten at once cause one run of the plugin, and none in the helper's own process."""
     command = [sys.executable, "-c", "from keyferry.bridge.docker_helper import main; main()", "get"]
     environ = {**os.environ, "KEYFERRY_AGENT": agent.socket, "KEYFERRY_HOST_ROOT": "/nonexistent"}
@@ -419,12 +420,12 @@ def test_plugins_of_the_agent_do_not_ask_it(node: Node) -> None:
     write_executable(
         node.bin_dir / PLUGIN, f'#!/bin/sh\necho "agent=$KEYFERRY_AGENT" > {node.root}/seen\nexit 1\n'
     )
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         agent.look_up(IMAGE)
     assert (node.root / "seen").read_text() == "agent=off\n"
 
 
-def test_an_answer_can_be_asked_of_one_config_only(agent: RunningAgent) -> None:
+def test_an_answer_can_be_asked_of_one_config_only(agent: Agent) -> None:
     """The agent tells the config that an answer stands for, and does nothing for a caller that means another one."""
     config = agent.status["config"]
     mine = {"configHash": config["hash"], "binDir": config["binDir"]}
@@ -439,7 +440,7 @@ def test_an_answer_can_be_asked_of_one_config_only(agent: RunningAgent) -> None:
     assert agent.node.runs() == [IMAGE]
 
 
-def test_the_login_of_a_registry_can_be_asked_of_one_config_only(agent: RunningAgent) -> None:
+def test_the_login_of_a_registry_can_be_asked_of_one_config_only(agent: Agent) -> None:
     config = agent.status["config"]
     mine = {"registry": REGISTRY, "configHash": config["hash"], "binDir": config["binDir"]}
     for other in ({"configHash": "sha256:0"}, {"binDir": "/elsewhere"}):
@@ -455,7 +456,7 @@ def test_a_lookup_tells_the_inputs_that_were_not_given(node: Node) -> None:
     """The kubelet, which has the pod, may get another answer."""
     optional = {**TOKENS, "requireServiceAccount": False}
     node.provider(tokenAttributes=optional)
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         assert [each["input"] for each in agent.look_up(IMAGE).document["missing"]] == ["pod"]
         assert agent.look_up("elsewhere.example/app").document["missing"] == []
 

@@ -14,7 +14,8 @@ import pytest
 from keyferry._net import agent as client
 from keyferry.agent.access import MAX_RUNS, MAX_WAITING
 from keyferry.agent.connection import IDLE_SECONDS, STEP_SECONDS
-from support.agents import RunningAgent, counting_node, running_agent
+from support.agent_here import agent_here
+from support.agents import Agent, counting_node
 from support.parts import need
 from support.plugins import PATIENCE_SECONDS, Node, provider_entry, write_config
 
@@ -27,14 +28,14 @@ PROVIDERS = {"acme": "registry.example", "broken": "broken.example"}
 
 
 @pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAgent]:
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """An agent with the two providers of the page, one of which fails, and a page for browsers."""
     node = Node(tmp_path_factory.mktemp("node"))
     node.recording(name="acme", auth={"registry.example": ("robot", "pass-word")})
     node.shell("echo 'the login has expired' >&2; exit 1", name="broken")
     entries = [provider_entry(name, matchImages=[host]) for name, host in PROVIDERS.items()]
     write_config(node.config, entries)
-    with running_agent(node, "--page", "127.0.0.1:0") as running:
+    with agent_here(node, "--page", "127.0.0.1:0") as running:
         yield running
 
 
@@ -56,7 +57,7 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-def test_the_examples_of_the_page_are_true(agent: RunningAgent, tmp_path: Path) -> None:
+def test_the_examples_of_the_page_are_true(agent: Agent, tmp_path: Path) -> None:
     """One after the other, in the order of the page, by curl; what ``...`` stands for is any text."""
     for program in ("curl", "jq"):
         need(program)
@@ -82,7 +83,7 @@ def test_every_route_has_a_section() -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_every_route_is_served(agent: RunningAgent, route: str) -> None:
+def test_every_route_is_served(agent: Agent, route: str) -> None:
     """With its method, and no other."""
     method, path = route.split()
     assert agent.ask(method, path).status in (200, 400)
@@ -106,7 +107,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("method", "path", "question", "status"), REFUSED.values(), ids=REFUSED)
 def test_a_refusal_is_on_the_page(
-    agent: RunningAgent, method: str, path: str, question: object, status: int
+    agent: Agent, method: str, path: str, question: object, status: int
 ) -> None:
     reply = agent.ask(method, path, question)
     assert (reply.status, reply.document["kind"]) == (status, "Status")
@@ -129,7 +130,7 @@ def first_number(text: str) -> int:
     return int(text.split(maxsplit=1)[0])
 
 
-def status_of(agent: RunningAgent, request: bytes) -> int:
+def status_of(agent: Agent, request: bytes) -> int:
     """The status with which the agent answers these bytes; a refusal is on the page."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(PATIENCE_SECONDS)
@@ -141,14 +142,14 @@ def status_of(agent: RunningAgent, request: bytes) -> int:
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 431)])
-def test_a_head_may_be_as_long_as_the_page_says(agent: RunningAgent, more: int, status: int) -> None:
+def test_a_head_may_be_as_long_as_the_page_says(agent: Agent, more: int, status: int) -> None:
     before, after = b"GET /v1/health HTTP/1.1\r\nx: ", b"\r\n\r\n"
     filling = (first_number(limit("head of a request")) << 10) - len(before + after) + more
     assert status_of(agent, before + b"y" * filling + after) == status
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 413)])
-def test_a_body_may_be_as_long_as_the_page_says(agent: RunningAgent, more: int, status: int) -> None:
+def test_a_body_may_be_as_long_as_the_page_says(agent: Agent, more: int, status: int) -> None:
     length = (first_number(limit("body of a request")) << 10) + more
     head = b"POST /v1/lookup HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % length
     body = b'{"image": "registry.example/app"}'.ljust(length) if status == 200 else b""
@@ -156,7 +157,7 @@ def test_a_body_may_be_as_long_as_the_page_says(agent: RunningAgent, more: int, 
 
 
 @pytest.mark.parametrize("field", ["image", "registry"])
-def test_a_name_may_be_as_long_as_the_page_says(agent: RunningAgent, field: str) -> None:
+def test_a_name_may_be_as_long_as_the_page_says(agent: Agent, field: str) -> None:
     """A longer one is refused for its length, a shorter one at most for what it is."""
     most = first_number(limit("name of an image or a registry"))
     longest, longer = (
@@ -174,7 +175,7 @@ def test_evictions_are_limited_as_the_page_says(tmp_path: Path) -> None:
     assert found is not None
     burst, seconds = map(int, found.groups())
     wrong = {"image": "registry.example/app", "username": "user", "password": "another"}
-    with running_agent(counting_node(tmp_path, "pass-word")) as running:
+    with agent_here(counting_node(tmp_path, "pass-word")) as running:
         replies = [running.ask("POST", "/v1/evict", wrong) for _ in range(3 * burst)]
     assert {reply.status for reply in replies[:burst]} == {200}
     refused = next(reply for reply in replies if reply.status != 200)
@@ -209,7 +210,7 @@ def test_what_is_waited_for_is_on_the_page() -> None:
     ],
 )
 def test_the_fields_of_an_answer_are_on_the_page(
-    agent: RunningAgent, kind: str, questions: list[dict[str, str]]
+    agent: Agent, kind: str, questions: list[dict[str, str]]
 ) -> None:
     """All of them, in questions with and without a config."""
     config = {"configHash": agent.status["config"]["hash"], "binDir": str(agent.node.bin_dir)}
@@ -221,13 +222,13 @@ def test_the_fields_of_an_answer_are_on_the_page(
     assert fields_of(f"field of a `{kind}`") == found - {"apiVersion", "kind"}
 
 
-def test_the_fields_of_the_status_are_on_the_page(agent: RunningAgent) -> None:
+def test_the_fields_of_the_status_are_on_the_page(agent: Agent) -> None:
     section = PAGE.partition("## `GET /v1/status`")[2]
     assert fields_of("field", section) == agent.status.keys() - {"apiVersion", "kind"}
 
 
 @pytest.mark.parametrize("field", sorted(fields_of("field of the request")))
-def test_the_fields_of_a_question_are_read(agent: RunningAgent, field: str) -> None:
+def test_the_fields_of_a_question_are_read(agent: Agent, field: str) -> None:
     """One that the page names is refused if it is a number; any other is ignored."""
     image = {} if field == "registry" else {"image": "registry.example/app"}
     reply = agent.ask("POST", "/v1/lookup", image | {field: 7})

@@ -86,8 +86,40 @@ run()
 """
 
 
-class RunningAgent:
-    """``keyferry agent run`` in a process of its own, in the folder of a node."""
+class Agent:
+    """An agent that serves at a socket, in the folder of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.socket = str(node.root / "run" / "agent.sock")
+
+    @property
+    def log(self) -> str:
+        """What the agent has logged so far."""
+        raise NotImplementedError
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has said that it serves, in either format."""
+        return " ready " in self.log or '"event": "ready"' in self.log
+
+    def ask(self, method: str, target: str, document: object = None, **headers: str) -> Reply:
+        """Send one request."""
+        return ask(self.socket, method, target, document, **headers)
+
+    def look_up(self, image: str, **fields: object) -> Reply:
+        """Look up an image."""
+        question = {"apiVersion": "agent.keyferry.dev/v1", "kind": "LookupRequest", "image": image, **fields}
+        return self.ask("POST", "/v1/lookup", question)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The agent's status."""
+        return self.ask("GET", "/v1/status").document
+
+
+class RunningAgent(Agent):
+    """``keyferry agent run`` in a process of its own."""
 
     def __init__(
         self,
@@ -97,8 +129,7 @@ class RunningAgent:
         before: Sequence[str] = (),
         step_seconds: float | None = None,
     ) -> None:
-        self.node = node
-        self.socket = str(node.root / "run" / "agent.sock")
+        super().__init__(node)
         self.log_path = node.root / f"agent-{time.monotonic_ns()}.log"
         program = ["-m", "keyferry"] if step_seconds is None else ["-c", _HASTENED, str(step_seconds)]
         command = [sys.executable, *program, "agent", "run"]
@@ -117,30 +148,11 @@ class RunningAgent:
         """What the agent has logged so far."""
         return self.log_path.read_text()
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether it has said that it serves, in either format."""
-        return " ready " in self.log or '"event": "ready"' in self.log
-
     def wait_ready(self) -> RunningAgent:
         """Wait until it serves."""
         wait_until(lambda: self.is_ready or self.process.poll() is not None, "the agent")
         assert self.process.poll() is None, self.log
         return self
-
-    def ask(self, method: str, target: str, document: object = None, **headers: str) -> Reply:
-        """Send one request."""
-        return ask(self.socket, method, target, document, **headers)
-
-    def look_up(self, image: str, **fields: object) -> Reply:
-        """Look up an image."""
-        question = {"apiVersion": "agent.keyferry.dev/v1", "kind": "LookupRequest", "image": image, **fields}
-        return self.ask("POST", "/v1/lookup", question)
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """The agent's status."""
-        return self.ask("GET", "/v1/status").document
 
     def stop(self) -> int:
         """Stop it as systemd does; return its exit status."""

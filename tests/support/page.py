@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from html import unescape
 from http.client import HTTPConnection, HTTPResponse
 
-from support.agents import Reply, RunningAgent
+from support.agents import Agent, Reply
 from support.plugins import IMAGE, PATIENCE_SECONDS
 
 # Every kind of view, with an image and a service account to explain.
@@ -94,18 +94,18 @@ def shown_text(html: bytes) -> str:
     return unescape(re.sub(r"<[^>]*>", "", html.decode()))
 
 
-def page_host(agent: RunningAgent) -> str:
+def page_host(agent: Agent) -> str:
     """Return the address of an agent's page, without a slash."""
     return str(agent.status["page"]).removeprefix("http://").rstrip("/")
 
 
-def make_link(agent: RunningAgent) -> str:
+def make_link(agent: Agent) -> str:
     """Return the path of a new link."""
     url = str(agent.ask("POST", "/v1/page").document["url"])
     return url.removeprefix(f"http://{page_host(agent)}")
 
 
-def log_in(agent: RunningAgent) -> PageClient:
+def log_in(agent: Agent) -> PageClient:
     """Return a client that has opened a link."""
     client = PageClient(page_host(agent))
     opened = client.ask(make_link(agent))
