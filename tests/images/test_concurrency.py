@@ -1,60 +1,113 @@
-"""Many askers at once: threads, tasks and forks, against real plugins that count their runs."""
+"""Many lookups at once: threads, tasks and forks share runs, and nobody waits for longer than they said."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
-from keyferry.errors import PluginExitError, PluginTimeoutError
-from keyferry.images.answer import Answer, ProvisionOutcome
-from keyferry.images.keyring import Credential
-from keyferry.images.lookup import Providers
-from support.plugins import IMAGE, REGISTRY, Node, SteppedClock, exit_code_in_fork, wait_until
-from support.scripted import cache_entries
+from keyferry import Answer, Providers
+from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
+from keyferry.errors import PluginError, PluginExitError, PluginTimeoutError
+from keyferry.images.answer import ProvisionOutcome
+from keyferry.images.provider.provider import Provider
+from support.plugins import PATIENCE_SECONDS, exit_code_in_fork, wait_until
+from support.scripted import Clock, Scripted, cache_entries, configured, response
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks and runs shell scripts")
+RAN, SHARED, FAILED = ProvisionOutcome.RAN, ProvisionOutcome.SHARED, ProvisionOutcome.FAILED
+CACHED = ProvisionOutcome.CACHED
+Response = CredentialProviderResponse | PluginError
 
-WAIT_FOR_GATE = 'while [ ! -e "$HERE/gate" ]; do sleep 0.01; done'
-ANY_REGISTRY = "*.example"
+
+def answering(kind: str = "Registry", cache_seconds: float = 600) -> CredentialProviderResponse:
+    return response(cache_key_type=kind, cache_seconds=cache_seconds, keys=("*.io",))
 
 
-def images(count: int, registry: str = REGISTRY) -> list[str]:
+class CountingClock(Clock):
+    """A clock that knows how often it was read, and so how far lookups have come.
+
+    A provider reads it under the lock under which it then looks for a run to wait for, so who has read it cannot miss
+    a run that goes on.
+    """
+
+    readings = 0
+
+    def __call__(self) -> int:
+        """Return the time, and count the reading."""
+        self.readings += 1
+        return super().__call__()
+
+
+class World:
+    """Providers of a single plugin for every registry of ``.io``, whose runs wait at a gate."""
+
+    def __init__(
+        self,
+        answer: Response | Callable[[CredentialProviderRequest], Response] | None = None,
+        *,
+        coalesce: bool = True,
+        timeout_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        self.answer = answer or answering()
+        self.gate = threading.Event()
+        self.plugin = Scripted(self._run)
+        self.clock = CountingClock()
+        self.provider = Provider(
+            configured(match_images=("*.io",)),
+            self.plugin,
+            clock=self.clock,
+            coalesce=coalesce,
+            timeout_seconds=timeout_seconds,
+        )
+        self.providers = Providers([self.provider])
+
+    def _run(self, request: CredentialProviderRequest) -> Response:
+        assert self.gate.wait(PATIENCE_SECONDS)
+        return self.answer(request) if callable(self.answer) else self.answer
+
+    @property
+    def runs(self) -> list[str]:
+        """The images that the plugin was run for."""
+        return [request.image for request in self.plugin.requests]
+
+    def look_up_at_once(self, image: str) -> Answer:
+        """Look an image up while the gate is open."""
+        self.gate.set()
+        answer = self.providers.lookup(image)
+        self.gate.clear()
+        return answer
+
+    @contextmanager
+    def asking(self, *images: str) -> Iterator[list[Future[Answer]]]:
+        """Look images up in threads of their own, the first one first; the gate opens at the end of the block.
+
+        The block begins when all of them have begun to run the plugin, or to wait for a run.
+        """
+        before = self.clock.readings
+        with ThreadPoolExecutor(len(images)) as pool:
+            try:
+                futures = [pool.submit(self.providers.lookup, images[0])]
+                wait_until(lambda: self.clock.readings > before, "the first lookup")
+                futures += [pool.submit(self.providers.lookup, image) for image in images[1:]]
+                wait_until(lambda: self.clock.readings == before + len(images), "the lookups")
+                yield futures
+            finally:
+                self.gate.set()
+
+
+def images(count: int) -> list[str]:
     """Names of different images of one registry."""
-    return [f"{registry}/team/app{number}" for number in range(count)]
+    return [f"reg.io/app{number}" for number in range(count)]
 
 
-def ask_at_once(providers: Providers, names: Iterable[str]) -> list[Answer]:
-    """Look up every name in a thread of its own, all let loose together."""
-    wanted = list(names)
-    start = threading.Event()
-    answers: list[Answer | BaseException] = []
-
-    def ask(name: str) -> None:
-        start.wait()
-        try:
-            answers.append(providers.lookup(name))
-        except BaseException as error:  # noqa: BLE001 - shown by the assertion below
-            answers.append(error)
-
-    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in wanted]
-    try:
-        for thread in threads:
-            thread.start()
-    finally:
-        start.set()
-    for thread in threads:
-        thread.join()
-    found = [answer for answer in answers if isinstance(answer, Answer)]
-    assert len(found) == len(wanted), [answer for answer in answers if not isinstance(answer, Answer)]
-    return found
+def outcome(answer: Answer) -> ProvisionOutcome:
+    return answer.provisions[0].outcome
 
 
 def users(answers: Iterable[Answer]) -> Counter[tuple[str, ...]]:
@@ -62,519 +115,281 @@ def users(answers: Iterable[Answer]) -> Counter[tuple[str, ...]]:
     return Counter(tuple(credential.username for credential in answer.credentials) for answer in answers)
 
 
-@contextmanager
-def asking(providers: Providers, *names: str) -> Iterator[list[Future[Answer]]]:
-    """Ask in the background, one after the other; the test sees to it that the answers come."""
-    with ThreadPoolExecutor(len(names)) as pool:
-        yield [pool.submit(providers.lookup, name) for name in names]
+# Who shares a run
 
 
-class CountingClock(SteppedClock):
-    """A stepped clock that knows how often it was read, and so how far a lookup has come.
-
-    A provider reads it while it holds the lock under which it then looks for a
-    run to wait for; so who has read it cannot miss a run that goes on.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.readings = 0
-
-    def __call__(self) -> int:
-        """The time, and one reading more."""
-        self.readings += 1
-        return super().__call__()
+@pytest.mark.parametrize("kind", ["Registry", "Global"])
+def test_many_threads_share_one_run(kind: str) -> None:
+    world = World(answering(kind))
+    with world.asking(*images(200)) as futures:
+        pass
+    answers = [future.result() for future in futures]
+    assert world.runs == ["reg.io/app0"]
+    assert users(answers) == {("user",): 200}
+    assert Counter(map(outcome, answers)) == {RAN: 1, SHARED: 199}
+    counts = world.provider.counters.read()
+    assert (counts.runs, counts.shared, counts.hits) == (1, 199, 0)
 
 
-# One run for many
-
-
-def test_a_thousand_threads_share_one_run(node: Node) -> None:
-    """A thousand images of one registry cost one run when its answer is for the registry."""
-    node.recording("Registry", before="sleep 0.2")
-    answers = ask_at_once(node.load(), images(1000))
-    assert len(node.runs()) == 1
-    assert users(answers) == {("user",): 1000}
-
-
-def test_a_thousand_tasks_share_one_run(node: Node) -> None:
-    """A thousand awaited lookups of one registry cost one run."""
-    node.recording("Registry", before="sleep 0.3")
-    providers = node.load()
+def test_a_thousand_tasks_share_one_run_and_do_not_block_the_loop() -> None:
+    """Another task of the loop lets the plugin end."""
+    world = World()
 
     async def ask() -> list[Answer]:
-        return await asyncio.gather(*map(providers.lookup_async, images(1000)))
+        lookups = [asyncio.ensure_future(world.providers.lookup_async(name)) for name in images(1000)]
+        await asyncio.to_thread(wait_until, lambda: world.runs, "the run")
+        world.gate.set()
+        return await asyncio.gather(*lookups)
 
-    answers = asyncio.run(ask())
-    assert len(node.runs()) == 1
-    assert users(answers) == {("user",): 1000}
-
-
-def test_what_others_waited_for_is_counted_as_shared(node: Node) -> None:
-    """One asker ran the plugin; the others shared that run."""
-    node.recording("Registry", before=WAIT_FOR_GATE)
-    clock = CountingClock()
-    providers = node.load(clock=clock)
-    before = clock.readings
-    with asking(providers, *images(10)) as futures:
-        wait_until(lambda: clock.readings - before == 10, "all ten to wait")
-        node.file("gate").touch()
-        answers = [future.result() for future in futures]
-    how = Counter(answer.provisions[0].outcome for answer in answers)
-    assert how == {ProvisionOutcome.RAN: 1, ProvisionOutcome.SHARED: 9}
-    counts = providers.providers[0].counters.read()
-    assert (counts.runs, counts.shared) == (1, 9)
+    assert users(asyncio.run(ask())) == {("user",): 1000}
+    assert len(world.runs) == 1
 
 
-def test_each_image_runs_once_when_answers_are_for_images(node: Node) -> None:
-    """Askers for one image share its run; different images have runs of their own."""
-    node.recording("Image", before="sleep 0.05")
-    answers = ask_at_once(node.load(), images(40) * 5)
-    assert sorted(node.runs()) == sorted(images(40))
-    assert users(answers) == {("user",): 200}
+@pytest.mark.parametrize(
+    ("answer", "coalesce", "second", "outcomes", "runs"),
+    [
+        pytest.param(answering(), True, "b", (RAN, SHARED), 1, id="of one registry"),
+        pytest.param(answering("Image"), True, "b", (RAN, RAN), 2, id="for the image alone"),
+        pytest.param(answering(), False, "b", (RAN, RAN), 2, id="without coalescing"),
+        pytest.param(answering(), False, "a", (RAN, SHARED), 1, id="without coalescing, the same image"),
+        pytest.param(answering("Image", 0), True, "a", (RAN, SHARED), 1, id="an answer that is not kept"),
+        pytest.param(PluginExitError("p", 1), True, "a", (FAILED, FAILED), 1, id="failed, the same image"),
+        pytest.param(PluginExitError("p", 1), True, "b", (FAILED, FAILED), 2, id="failed, another image"),
+        pytest.param(
+            PluginTimeoutError("p", 60), True, "a", (FAILED, FAILED), 1, id="timed out, with as much time"
+        ),
+        pytest.param(
+            PluginTimeoutError("p", 1), True, "a", (FAILED, FAILED), 2, id="timed out, with less time"
+        ),
+    ],
+)
+def test_a_run_under_way_is_shared_by_those_for_whom_its_answer_is(
+    answer: Response, coalesce: bool, second: str, outcomes: tuple[ProvisionOutcome, ...], runs: int
+) -> None:
+    """As in the kubelet, the same image shares all but the time-out of who had less time; others share answers."""
+    world = World(answer, coalesce=coalesce)
+    with world.asking("reg.io/a", f"reg.io/{second}") as futures:
+        pass
+    assert tuple(outcome(future.result()) for future in futures) == outcomes
+    assert world.runs == ["reg.io/a", f"reg.io/{second}"][:runs]
 
 
-def test_one_image_is_asked_for_once_though_nothing_is_kept(node: Node) -> None:
-    """Sharing does not depend on the cache: an answer that is not kept still serves who waits."""
-    node.recording("Image", duration="0s", before=WAIT_FOR_GATE)
-    clock = CountingClock()
-    providers = node.load(clock=clock)
-    before = clock.readings
-    with asking(providers, *[IMAGE] * 10) as futures:
-        wait_until(lambda: clock.readings - before == 10, "all ten to wait")
-        node.file("gate").touch()
-        answers = [future.result() for future in futures]
-    assert node.runs() == [IMAGE]
-    assert users(answers) == {("user",): 10}
+@pytest.mark.parametrize(
+    ("answer", "before", "together"),
+    [
+        pytest.param(answering("Image"), ["reg.io/first"], ["reg.io/a", "reg.io/b"], id="images"),
+        pytest.param(answering(), [], ["a.io/x", "b.io/x"], id="registries"),
+    ],
+)
+def test_runs_that_cannot_be_shared_overlap(answer: Response, before: list[str], together: list[str]) -> None:
+    """Images do so from the moment at which it is known that an answer is for one image."""
+    world = World(answer)
+    for image in before:
+        world.look_up_at_once(image)
+    with world.asking(*together):
+        wait_until(lambda: len(world.runs) == len(before) + 2, "both runs")
 
 
-def test_a_global_answer_serves_every_registry(node: Node) -> None:
-    """An answer for everything is asked for once, whatever registries are asked for."""
-    node.recording("Global", auth={ANY_REGISTRY: ("user", "pass")}, before="sleep 0.1")
-    node.provider(matchImages=[ANY_REGISTRY])
-    clock = SteppedClock()
-    providers = node.load(clock=clock)
-    names = [name for number in range(20) for name in images(10, f"r{number}.example")]
-    assert users([providers.lookup(names[0])]) == {("user",): 1}
-    assert users(ask_at_once(providers, names)) == {("user",): 200}
-    assert len(node.runs()) == 1
-    # Nothing is kept any more, but that answers are for everything is remembered.
-    clock.step(601)
-    assert users(ask_at_once(providers, names)) == {("user",): 200}
-    assert len(node.runs()) == 2
+def test_that_answers_are_for_everything_is_remembered_when_they_have_expired() -> None:
+    world = World(answering("Global"))
+    world.look_up_at_once("a.io/x")
+    world.clock.step(601)
+    with world.asking("b.io/x", "c.io/x") as futures:
+        pass
+    assert [outcome(future.result()) for future in futures] == [RAN, SHARED]
 
 
-# Who waits for whom
+def test_the_end_of_a_run_leaves_another_of_the_same_registry_to_be_found() -> None:
+    """A run that began while another was under way ends, and who asks then still shares that other one."""
+    world = World(answering("Image", 0))
+    world.look_up_at_once("reg.io/first")  # so that runs of one registry do not wait for each other
+    world.answer = answering("Registry", 0)
+    slow_gate = world.gate
+    with world.asking("reg.io/slow") as [slow]:
+        wait_until(lambda: len(world.runs) == 2, "the slow run")
+        world.gate = threading.Event()
+        assert outcome(world.look_up_at_once("reg.io/quick")) is RAN  # and now they do again
+        with world.asking("reg.io/late") as [late]:
+            slow_gate.set()
+            assert outcome(slow.result()) is RAN
+            assert outcome(late.result()) is SHARED
 
 
-def test_images_do_not_wait_for_each_other_once_answers_are_for_images(node: Node) -> None:
-    """After an answer for one image, the runs for two others overlap: each waits for the other to start."""
-    meet = (
-        f'[ "$image" = {IMAGE} ] || while [ "$(grep -c "" "$HERE/plugin.runs")" -lt 3 ]; do sleep 0.01; done'
-    )
-    node.recording("Image", before=meet)
-    providers = node.load(timeout_seconds=60)
-    providers.lookup(IMAGE).raise_for_failures()
-    assert users(ask_at_once(providers, images(2))) == {("user",): 2}
-    assert sorted(node.runs()) == sorted([IMAGE, *images(2)])
+def test_a_run_that_breaks_leaves_its_waiters_to_themselves() -> None:
+    """Who waited for a run that ended without an answer makes one of their own."""
+
+    def break_once(_: CredentialProviderRequest) -> Response:
+        if len(world.runs) == 1:
+            raise MemoryError
+        return answering()
+
+    world = World(break_once)
+    with world.asking("reg.io/a", "reg.io/b") as [broken, waiter]:
+        pass
+    assert isinstance(broken.exception(), MemoryError)
+    assert outcome(waiter.result()) is RAN
 
 
-def test_others_wait_while_it_is_unknown_what_an_answer_is_for(node: Node) -> None:
-    """Before the first answer the images of a registry wait for it, then ask for themselves if they must."""
-    node.recording("Image", before=f'[ "$RUN" != 1 ] || {WAIT_FOR_GATE}')
-    clock = CountingClock()
-    providers = node.load(clock=clock)
-    first, *others = images(5)
-    with asking(providers, first) as leader:
-        wait_until(node.runs, "the first run")
-        before = clock.readings
-        with asking(providers, *others) as followers:
-            wait_until(lambda: clock.readings - before == 4, "the others to wait")
-            assert node.runs() == [first]
-            node.file("gate").touch()
-            answers = [future.result() for future in (*leader, *followers)]
-    assert users(answers) == {("user",): 5}
-    assert sorted(node.runs()) == images(5)
-
-
-def test_registries_do_not_wait_for_each_other(node: Node) -> None:
-    """An image of another registry is asked for while a run goes on, even before the first answer."""
-    both = 'while [ "$(grep -c "" "$HERE/plugin.runs")" -lt 2 ]; do sleep 0.01; done'
-    node.recording("Registry", auth={ANY_REGISTRY: ("user", "pass")}, before=both)
-    node.provider(matchImages=[ANY_REGISTRY])
-    providers = node.load(timeout_seconds=60)
-    assert users(ask_at_once(providers, ["a.example/x", "b.example/x"])) == {("user",): 2}
-    assert sorted(node.runs()) == ["a.example/x", "b.example/x"]
-
-
-def test_without_coalescing_every_image_has_its_run(node: Node) -> None:
-    """As in the kubelet, images of one registry then run beside each other and share nothing under way."""
-    all_here = 'while [ "$(grep -c "" "$HERE/plugin.runs")" -lt 8 ]; do sleep 0.01; done'
-    node.recording("Registry", before=all_here)
-    providers = node.load(timeout_seconds=60, coalesce=False)
-    assert users(ask_at_once(providers, images(8))) == {("user",): 8}
-    assert sorted(node.runs()) == images(8)
-
-
-def test_without_coalescing_one_image_still_has_one_run(node: Node) -> None:
-    """As in the kubelet, askers for the same image share a run."""
-    node.recording("Registry", before="sleep 0.3")
-    assert users(ask_at_once(node.load(coalesce=False), [IMAGE] * 50)) == {("user",): 50}
-    assert node.runs() == [IMAGE]
-
-
-# Failures
-
-
-def test_others_ask_for_themselves_when_the_first_fails(node: Node) -> None:
-    """A run that fails for one image fails no other image."""
-    fail_first = f'if [ "$image" = {images(1)[0]} ]; then {WAIT_FOR_GATE}; exit 1; fi'
-    node.recording("Registry", before=fail_first)
-    clock = CountingClock()
-    providers = node.load(clock=clock)
-    first, *others = images(6)
-    with asking(providers, first) as (leader,):
-        wait_until(node.runs, "the first run")
-        before = clock.readings
-        with asking(providers, *others) as followers:
-            wait_until(lambda: clock.readings - before == 5, "the others to wait")
-            node.file("gate").touch()
-            answers = [future.result() for future in followers]
-        failures = leader.result().failures
-    assert users(answers) == {("user",): 5}
-    assert [type(failure.error) for failure in failures] == [PluginExitError]
-
-
-def test_askers_for_the_same_image_share_its_failure(node: Node) -> None:
-    """As in the kubelet, who waits for a run of the same image gets its failure and starts no second one."""
-    node.recording("Registry", before=f"{WAIT_FOR_GATE}; exit 1")
-    clock = CountingClock()
-    providers = node.load(clock=clock)
-    before = clock.readings
-    with asking(providers, *[IMAGE] * 5) as futures:
-        wait_until(lambda: clock.readings - before == 5, "all to wait")
-        node.file("gate").touch()
-        answers = [future.result() for future in futures]
-    assert [len(answer.failures) for answer in answers] == [1] * 5
-    assert node.runs() == [IMAGE]
-
-
-def test_a_failure_is_never_kept(node: Node) -> None:
-    """Every lookup after a failure asks anew, until an answer comes."""
-    node.recording("Registry", before='[ "$RUN" -gt 2 ] || exit 1')
-    providers = node.load()
-    assert [len(providers.lookup(IMAGE).failures) for _ in range(4)] == [1, 1, 0, 0]
-    assert len(node.runs()) == 3
-
-
-def test_a_failure_does_not_displace_an_answer(node: Node) -> None:
-    """A run that fails for one image leaves the kept answer of another alone."""
-    node.recording("Image", before=f'[ "$image" = {IMAGE} ] || exit 1')
-    providers = node.load()
-    providers.lookup(IMAGE).raise_for_failures()
-    assert len(providers.lookup(images(1)[0]).failures) == 1
-    providers.lookup(IMAGE).raise_for_failures()
-    assert node.runs() == [IMAGE, *images(1)]
-
-
-# Time
-
-
-def test_an_answer_is_good_up_to_its_last_instant(node: Node) -> None:
-    """At the instant of its expiry an answer still serves everyone; after it, one run serves everyone."""
-    node.recording("Registry", duration="10s", before="sleep 0.2")
-    clock = SteppedClock()
-    providers = node.load(clock=clock)
-    providers.lookup(IMAGE)
-    clock.step(10)
-    assert users(ask_at_once(providers, images(100))) == {("user",): 100}
-    assert len(node.runs()) == 1
-    clock.now_ns += 1
-    assert users(ask_at_once(providers, images(100))) == {("user",): 100}
-    assert len(node.runs()) == 2
-
-
-def test_a_clock_that_jumps_back_loses_nothing(node: Node) -> None:
-    """An answer from the future of a clock that was set back is still an answer."""
-    node.recording("Registry", duration="10s")
-    clock = SteppedClock()
-    providers = node.load(clock=clock)
-    providers.lookup(IMAGE)
-    clock.step(-0.5)
-    assert users(ask_at_once(providers, images(20))) == {("user",): 20}
-    assert len(node.runs()) == 1
-
-
-def test_no_answer_outlives_its_expiry_in_a_race(node: Node) -> None:
-    """While answers expire under many askers, none is given from memory after its end."""
-    node.recording("Registry", duration="30ms")
-    providers = node.load()
-    late: list[int] = []
-
-    def ask_on_and_on(name: str) -> None:
-        while len(node.runs()) < 12:
-            asked = time.monotonic_ns()
-            (provision,) = providers.lookup(name).provisions
-            assert provision.outcome is not ProvisionOutcome.FAILED
-            if provision.outcome is ProvisionOutcome.CACHED and (provision.expires_ns or 0) < asked:
-                late.append(asked)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(ask_on_and_on, images(8)))
-    assert late == []
-
-
-# Eviction
-
-
-def evictable(node: Node, clock: SteppedClock) -> tuple[Providers, Credential]:
-    """Providers that have a credential, and the credential."""
-    node.recording("Registry", before="sleep 0.1")
-    providers = node.load(clock=clock)
-    (credential,) = providers.lookup(IMAGE).credentials
-    assert providers.lookup(IMAGE).provisions[0].outcome is ProvisionOutcome.CACHED
-    return providers, credential
-
-
-def test_after_an_eviction_there_is_one_fresh_run(node: Node) -> None:
-    """A refused credential is forgotten, and everyone who asks then shares one new run."""
-    providers, credential = evictable(node, SteppedClock())
-    assert providers.evict(IMAGE, credential)
-    assert users(ask_at_once(providers, images(100))) == {("user",): 100}
-    assert len(node.runs()) == 2
-
-
-def test_many_who_evict_the_same_credential_make_one_fresh_run(node: Node) -> None:
+def test_many_who_evict_the_same_credential_cause_one_run() -> None:
     """When every puller of a node is refused at once, the plugin runs once more and not a hundred times."""
-    providers, credential = evictable(node, SteppedClock())
+    world = World()
+    (credential,) = world.look_up_at_once("reg.io/a").credentials
     with ThreadPoolExecutor(50) as pool:
-        evicted = list(pool.map(lambda _: providers.evict(IMAGE, credential), range(50)))
-        list(pool.map(providers.lookup, images(50)))
+        evicted = list(pool.map(lambda _: world.providers.evict("reg.io/a", credential), range(50)))
     assert evicted.count(True) == 1
-    assert len(node.runs()) == 2
-
-
-def test_a_registry_that_refuses_everything_makes_no_loop(node: Node) -> None:
-    """Half a minute passes between evictions of one answer, however often a registry refuses it."""
-    clock = SteppedClock()
-    providers, credential = evictable(node, clock)
-    assert providers.evict(IMAGE, credential)
-    for _ in range(5):
-        providers.lookup(IMAGE)
-        assert not providers.evict(IMAGE, credential)
-    assert len(node.runs()) == 2
-    clock.step(29.9)
-    assert not providers.evict(IMAGE, credential)
-    clock.step(0.1)
-    assert providers.evict(IMAGE, credential)
-    providers.lookup(IMAGE)
-    assert len(node.runs()) == 3
-
-
-def test_a_credential_of_another_password_is_not_evicted(node: Node) -> None:
-    """A refusal that comes late, for an older credential, does not cost the new one."""
-    providers, credential = evictable(node, SteppedClock())
-    older = Credential(
-        username=credential.username, password="older", source=credential.source, key=credential.key
-    )
-    assert not providers.evict(IMAGE, older)
-    assert providers.lookup(IMAGE).provisions[0].outcome is ProvisionOutcome.CACHED
-    assert len(node.runs()) == 1
-
-
-def test_a_lookup_that_overlaps_an_eviction_does_not_undo_it(node: Node) -> None:
-    """An answer that was put together before an eviction is not kept after it."""
-    for name in ("first", "second"):
-        node.recording("Registry", name=name, auth={REGISTRY: (name, "pass")})
-        node.provider(name)
-    evictions: list[bool] = []
-
-    class EvictingClock(SteppedClock):
-        """Evicts the first provider's credential while the second provider is asked."""
-
-        due = 0
-
-        def __call__(self) -> int:
-            self.due -= 1
-            if self.due == 0:
-                evictions.append(providers.evict(IMAGE, credential))
-            return self.now_ns
-
-    clock = EvictingClock()
-    providers = node.load(clock=clock)
-    credential, _ = providers.lookup(IMAGE).credentials
-    clock.due = 2
-    providers.lookup(IMAGE)
-    assert evictions == [True]
-    providers.lookup(IMAGE)
-    assert len(node.runs("first")) == 2
-
-
-# Cancelling
-
-
-def test_a_cancelled_lookup_leaves_its_answer_to_the_next(node: Node) -> None:
-    """Who gives up waiting does not stop the plugin; what it answers is kept."""
-    node.recording("Registry", before=WAIT_FOR_GATE)
-    providers = node.load()
-
-    async def give_up() -> None:
-        task = asyncio.ensure_future(providers.lookup_async(IMAGE))
-        await asyncio.to_thread(wait_until, node.runs, "the run")
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        node.file("gate").touch()
-        await asyncio.to_thread(wait_until, lambda: cache_entries(providers.providers[0]), "the answer")
-
-    asyncio.run(give_up())
-    answer = providers.lookup(IMAGE)
-    assert answer.provisions[0].outcome is ProvisionOutcome.CACHED
-    assert users([answer]) == {("user",): 1}
-    assert len(node.runs()) == 1
-
-
-def test_a_waiting_lookup_does_not_block_the_loop(node: Node) -> None:
-    """While a plugin runs, other tasks of the loop go on: here one of them lets the plugin end."""
-    node.recording("Registry", before=WAIT_FOR_GATE)
-    providers = node.load()
-
-    async def open_gate() -> None:
-        await asyncio.to_thread(wait_until, node.runs, "the run")
-        node.file("gate").touch()
-
-    async def ask() -> Answer:
-        answer, _ = await asyncio.gather(providers.lookup_async(IMAGE), open_gate())
-        return answer
-
-    assert users([asyncio.run(ask())]) == {("user",): 1}
+    with world.asking(*images(50)):
+        pass
+    assert len(world.runs) == 2
 
 
 # Deadlines
 
 
-def test_a_short_deadline_holds_behind_a_long_run(node: Node) -> None:
-    """Many who have little time get their failure while the run they wait for goes on, threads and tasks alike."""
-    node.recording("Registry", before=WAIT_FOR_GATE)
-    providers = node.load()
+def check_late(answer: Answer, seconds: float) -> None:
+    """It is a failure of who did not wait, and of no plugin."""
+    (failure,) = answer.failures
+    assert isinstance(failure.error, PluginTimeoutError)
+    assert (failure.error.timeout_seconds, failure.error.was_killed) == (seconds, False)
+    assert "waiting for other lookups" in str(failure.error)
 
-    async def ask_many() -> list[Answer]:
-        # More than there are threads to wait in.
-        return await asyncio.gather(
-            *(providers.lookup_async(name, timeout_seconds=0.3) for name in images(200))
-        )
 
-    with asking(providers, IMAGE) as [first]:
-        wait_until(node.runs, "the run")
-        late = [providers.lookup(IMAGE, timeout_seconds=0.1), *asyncio.run(ask_many())]
+@pytest.mark.parametrize("image", ["reg.io/a", "reg.io/b"], ids=["the same image", "another of its registry"])
+def test_who_waits_for_anothers_run_waits_no_longer_than_they_said(image: str) -> None:
+    """They get a failure that says so, and the run goes on for who started it."""
+    world = World()
+    with world.asking("reg.io/a") as [first]:
+        for seconds in (0.0, 0.1):
+            check_late(world.providers.lookup(image, timeout_seconds=seconds), seconds)
+        assert world.provider.counters.read().failures == {"timeout": 2}
         assert not first.done()
-        node.file("gate").touch()
-        assert users([first.result()]) == {("user",): 1}
-    for answer in late:
-        (failure,) = answer.failures
-        assert isinstance(failure.error, PluginTimeoutError)
-        assert not failure.error.was_killed
-    assert len(node.runs()) == 1
-    assert providers.lookup(IMAGE, timeout_seconds=0.1).provisions[0].outcome is ProvisionOutcome.CACHED
+    assert outcome(first.result()) is RAN
+    assert outcome(world.providers.lookup(image, timeout_seconds=0.1)) is CACHED
 
 
-def test_a_short_deadline_holds_where_no_thread_is_free(node: Node) -> None:
-    """Tasks with much time take every thread; one with little does not wait for them, nor for a thread."""
-    node.recording("Image", before=WAIT_FOR_GATE)
-    providers = node.load()
+def test_without_a_deadline_of_ones_own_the_configured_one_counts() -> None:
+    """Another may have given the run an hour."""
+    world = World(timeout_seconds=0.1)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(world.providers.lookup, "reg.io/a", timeout_seconds=3600.0)
+        wait_until(lambda: world.runs, "the run")
+        late = world.providers.lookup("reg.io/a")
+        world.gate.set()
+    check_late(late, 0.1)
 
-    async def ask() -> Answer:
-        # More than there are threads.
-        patient = [asyncio.ensure_future(providers.lookup_async(name)) for name in images(70)]
-        await asyncio.to_thread(wait_until, node.runs, "a run")
+
+@pytest.mark.parametrize("patient", [1, 70], ids=["threads are free", "no thread is free"])
+def test_tasks_with_little_time_wait_neither_for_a_run_nor_for_a_thread(patient: int) -> None:
+    """Although there are more of them than threads, and those who have much time may take every thread."""
+    world = World(answering("Image"))
+
+    async def ask() -> list[Answer]:
+        waiting = [
+            asyncio.ensure_future(world.providers.lookup_async(f"reg.io/patient{number}"))
+            for number in range(patient)
+        ]
+        await asyncio.to_thread(wait_until, lambda: world.runs, "a run")
         try:
-            late = await providers.lookup_async(IMAGE, timeout_seconds=0.2)
-            assert not any(task.done() for task in patient)
+            late = await asyncio.gather(
+                *(world.providers.lookup_async(name, timeout_seconds=0.2) for name in images(200))
+            )
+            assert not any(task.done() for task in waiting)
         finally:
-            node.file("gate").touch()
-        assert users(await asyncio.gather(*patient)) == {("user",): 70}
+            world.gate.set()
+        assert users(await asyncio.gather(*waiting)) == {("user",): patient}
         return late
 
-    (failure,) = asyncio.run(ask()).failures
-    assert isinstance(failure.error, PluginTimeoutError)
-    assert not failure.error.was_killed
-    assert IMAGE not in node.runs()
+    for answer in asyncio.run(ask()):
+        check_late(answer, 0.2)
+    assert not set(images(200)) & set(world.runs)
 
 
-def test_a_cancelled_lookup_that_has_no_thread_yet_runs_nothing(node: Node) -> None:
-    """Who gives up before there was a thread has nothing run for them, with a deadline too."""
-    node.recording("Image", before=WAIT_FOR_GATE)
-    providers = node.load()
+# Cancelling
+
+
+def test_a_cancelled_lookup_leaves_its_answer_to_the_next() -> None:
+    """Who gives up waiting does not stop the plugin; what it answers is kept."""
+    world = World()
 
     async def give_up() -> None:
-        patient = [asyncio.ensure_future(providers.lookup_async(name)) for name in images(70)]
-        await asyncio.to_thread(wait_until, node.runs, "a run")
-        task = asyncio.ensure_future(providers.lookup_async(IMAGE, timeout_seconds=600))
+        task = asyncio.ensure_future(world.providers.lookup_async("reg.io/a"))
+        await asyncio.to_thread(wait_until, lambda: world.runs, "the run")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        world.gate.set()
+        await asyncio.to_thread(wait_until, lambda: cache_entries(world.provider), "the answer")
+
+    asyncio.run(give_up())
+    assert outcome(world.providers.lookup("reg.io/a")) is CACHED
+
+
+def test_a_cancelled_lookup_that_has_no_thread_yet_runs_nothing() -> None:
+    """With a deadline too."""
+    world = World(answering("Image"))
+
+    async def give_up() -> None:
+        patient = [asyncio.ensure_future(world.providers.lookup_async(name)) for name in images(70)]
+        await asyncio.to_thread(wait_until, lambda: world.runs, "a run")
+        task = asyncio.ensure_future(world.providers.lookup_async("reg.io/given-up", timeout_seconds=600))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        node.file("gate").touch()
+        world.gate.set()
         await asyncio.gather(*patient)
         # Threads take lookups in their order: this one has its turn after the one that was given up.
-        await providers.lookup_async(f"{REGISTRY}/last")
+        await world.providers.lookup_async("reg.io/last")
 
     asyncio.run(give_up())
-    assert IMAGE not in node.runs()
+    assert "reg.io/given-up" not in world.runs
 
 
 # Forks
 
-
-def forking(node: Node, before: str = "") -> Providers:
-    """Providers of any registry with an answer kept for one, and a thread pool in use."""
-    node.recording("Registry", auth={ANY_REGISTRY: ("user", "pass")}, before=before)
-    node.provider(matchImages=[ANY_REGISTRY])
-    providers = node.load()
-    asyncio.run(providers.lookup_async("warm.example/app"))
-    providers.lookup("warm.example/app").raise_for_failures()
-    return providers
+has_forks = pytest.mark.skipif(sys.platform == "win32", reason="needs forks")
 
 
-def look_up_everywhere(providers: Providers) -> None:
-    """Look up what is kept and what is not, directly and awaited."""
-    for name, how in (
-        ("warm.example/app", ProvisionOutcome.CACHED),
-        ("cold.example/app", ProvisionOutcome.RAN),
-    ):
-        answer = providers.lookup(name)
-        answer.raise_for_failures()
-        assert answer.provisions[0].outcome is how, (name, answer.provisions[0].outcome)
-        assert users([answer]) == {("user",): 1}
-    answer = asyncio.run(providers.lookup_async("other.example/app"))
-    answer.raise_for_failures()
-    assert users([answer]) == {("user",): 1}
+@pytest.fixture
+def forking() -> World:
+    """A world with an answer kept for one registry, and a thread pool in use."""
+    world = World()
+    world.gate.set()
+    assert outcome(asyncio.run(world.providers.lookup_async("warm.io/app"))) is RAN
+    return world
 
 
-def test_a_forked_child_goes_on_with_what_is_kept(node: Node) -> None:
-    """A child that is forked after the cache was filled uses it, and asks for what is missing."""
-    providers = forking(node)
-    assert exit_code_in_fork(lambda: look_up_everywhere(providers)) == 0
-    assert node.runs() == ["warm.example/app", "cold.example/app", "other.example/app"]
-    assert providers.lookup("cold.example/app").provisions[0].outcome is ProvisionOutcome.RAN
+def exit_code_of_child(world: World) -> int:
+    """Look up what is kept and what is not in a forked child, directly and awaited."""
+
+    def look_up_everywhere() -> None:
+        world.gate = threading.Event()
+        world.gate.set()
+        assert outcome(world.providers.lookup("warm.io/app")) is CACHED
+        assert outcome(world.providers.lookup("cold.io/app")) is RAN
+        assert outcome(asyncio.run(world.providers.lookup_async("other.io/app"))) is RAN
+
+    return exit_code_in_fork(look_up_everywhere)
 
 
-def test_a_forked_child_does_not_wait_for_runs_of_its_parent(node: Node) -> None:
+@has_forks
+def test_a_forked_child_goes_on_with_what_is_kept(forking: World) -> None:
+    assert exit_code_of_child(forking) == 0
+    assert outcome(forking.providers.lookup("cold.io/app")) is RAN
+
+
+@has_forks
+def test_a_forked_child_does_not_wait_for_runs_of_its_parent(forking: World) -> None:
     """A run that a thread of the parent waits for never ends in the child; the child runs its own."""
-    providers = forking(node, before=f'[ "$RUN" != 2 ] || {WAIT_FOR_GATE}')
-    with asking(providers, "cold.example/app") as (held,):
-        wait_until(lambda: len(node.runs()) == 2, "the parent's run")
-        code = exit_code_in_fork(lambda: look_up_everywhere(providers))
-        node.file("gate").touch()
-        held.result().raise_for_failures()
-    assert code == 0
-    assert node.runs().count("cold.example/app") == 2
+    forking.gate.clear()
+    with forking.asking("cold.io/app") as [held]:
+        wait_until(lambda: len(forking.runs) == 2, "the parent's run")
+        assert exit_code_of_child(forking) == 0
+    assert outcome(held.result()) is RAN
 
 
-def test_a_forked_child_is_not_stuck_on_locks_of_its_parent(node: Node) -> None:
+@has_forks
+def test_a_forked_child_is_not_stuck_on_locks_of_its_parent(forking: World) -> None:
     """A lock that a thread of the parent held at the fork is nobody's in the child."""
-    providers = forking(node)
-    (provider,) = providers.providers
+    provider, providers = forking.provider, forking.providers
     with provider._lock, provider.counters._lock, providers._executor_lock:
-        code = exit_code_in_fork(lambda: look_up_everywhere(providers))
-    assert code == 0
+        assert exit_code_of_child(forking) == 0
