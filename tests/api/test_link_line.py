@@ -28,12 +28,6 @@ def test_facts_and_cure_are_optional_and_other_members_are_ignored() -> None:
     assert decode_link(line.encode()) == LinkLine(name="a", state="ok", text="b")
 
 
-@given(st.binary(max_size=200), st.booleans())
-def test_any_other_line_is_none(data: bytes, has_prefix: bool) -> None:
-    """No bytes that are drawn at random are a step."""
-    assert decode_link(PREFIX.encode() + data if has_prefix else data) is None
-
-
 STEP = '{"name": "a", "state": "ok", "text": "b"}'
 
 

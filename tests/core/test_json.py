@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,9 +14,6 @@ from keyferry._core.paths import Path as DocumentPath
 from keyferry.errors import DocumentError
 
 SECRET = "hunter2"
-
-
-VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -234,20 +229,6 @@ def test_values_are_written_as_go_writes_them(value: object, text: str) -> None:
     assert _json.dumps(value) == text
 
 
-def test_recorded_requests_are_reproduced() -> None:
-    cases = json.loads((VECTORS / "request_encoding.json").read_bytes())["cases"]
-    for case in cases:
-        given_ = case["input"]
-        image = given_.get("image", _json.decode_utf8(base64.b64decode(given_.get("imageBase64", ""))))
-        request = {"kind": "CredentialProviderRequest", "apiVersion": given_["apiVersion"], "image": image}
-        if given_["apiVersion"].endswith("/v1"):
-            extra = ("serviceAccountToken", "serviceAccountAnnotations")
-            request |= {key: given_[key] for key in extra if given_.get(key)}
-        if "serviceAccountAnnotations" in request:
-            request["serviceAccountAnnotations"] = dict(sorted(request["serviceAccountAnnotations"].items()))
-        assert _json.dumps(request) + "\n" == case["want"]["stdin"], case["name"]
-
-
 @given(VALUES)
 def test_what_is_written_is_read_back(value: object) -> None:
     assert _json.loads(_json.dumps(value)) == value
@@ -260,24 +241,17 @@ def test_what_python_reads_is_read_alike(value: object, ascii_only: bool) -> Non
     assert _json.loads(text) == json.loads(text)
 
 
-@given(st.binary() | st.text('{}[]",:\\u d8c0"1e-.tnfalsru\n').map(str.encode))
-def test_any_bytes_give_a_value_or_a_document_error(data: bytes) -> None:
-    try:
-        value = _json.loads(data)
-    except DocumentError as error:
-        assert error.__context__ is None
-    else:
-        assert _json.loads_with_duplicates(data)[0] == value
-
-
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b'"x"', b"null", b'{"a": 1} {}', b"\xff\xfe{}", b"1e999x"]
+    ("data", "value"),
+    [
+        (b' {"a": [1]} ', {"a": [1]}),
+        ('{"a":[1]}', {"a": [1]}),
+        *(
+            (data, None)
+            for data in (b"", b"{", b"[]", b'"x"', b"null", b'{"a": 1} {}', b"\xff\xfe{}", b"1e999x")
+        ),
+    ],
 )
-def test_what_is_no_object_is_none(data: bytes) -> None:
+def test_what_is_no_object_is_none(data: bytes | str, value: object) -> None:
     """There is no exception that could keep what was read."""
-    assert read_object(data) is None
-
-
-def test_an_object_is_read() -> None:
-    """Text and bytes alike."""
-    assert read_object(b' {"a": [1]} ') == read_object('{"a":[1]}') == {"a": [1]}
+    assert read_object(data) == value
