@@ -17,11 +17,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import keyferry
-from keyferry.images.answer import Answer
-from keyferry.images.lookup import Providers
-from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
+from keyferry import Answer, Pod, Providers, ServiceAccount, StaticAccount
+from support.agent_here import agent_here
 from support.agent_server import answered, bound, refusal, serving
-from support.agents import RunningAgent, counting_node, make_token, running_agent
+from support.agents import Agent, RunningAgent, counting_node, make_token, running_agent
 from support.commands import plain_pod, run_in_process
 from support.images import build, push
 from support.parts import root
@@ -49,8 +48,15 @@ def node(tmp_path: Path) -> Node:
 
 
 @pytest.fixture
-def agent(node: Node) -> Iterator[RunningAgent]:
+def agent(node: Node) -> Iterator[Agent]:
     """An agent of that node."""
+    with agent_here(node) as running:
+        yield running
+
+
+@pytest.fixture
+def killable(node: Node) -> Iterator[RunningAgent]:
+    """An agent of that node, to be killed or stopped."""
     with running_agent(node) as running:
         yield running
 
@@ -79,7 +85,7 @@ def fallback(answer: Answer, node: Node, runs: int = 1) -> str:
     return str(agent["fallback"])
 
 
-def test_the_agent_answers_from_its_cache(agent: RunningAgent) -> None:
+def test_the_agent_answers_from_its_cache(agent: Agent) -> None:
     providers = load(agent.node, agent.socket)
     first, second = providers.lookup(IMAGE), providers.lookup(f"{REGISTRY}/other")
     assert told(first)[0] == "the node agent ran the plugin: 1 auth key"
@@ -90,16 +96,14 @@ def test_the_agent_answers_from_its_cache(agent: RunningAgent) -> None:
     assert len(agent.node.runs()) == 1
 
 
-def test_the_result_is_the_same_with_and_without_the_agent(agent: RunningAgent) -> None:
+def test_the_result_is_the_same_with_and_without_the_agent(agent: Agent) -> None:
     with_agent, without = (load(agent.node, place).lookup(IMAGE) for place in (agent.socket, "off"))
     assert with_agent.credentials == without.credentials
     assert [each.stage for each in with_agent.reasons] == [each.stage for each in without.reasons]
     assert told(without)[1] == {}
 
 
-def test_auto_is_the_place_that_the_environment_names(
-    agent: RunningAgent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_is_the_place_that_the_environment_names(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEYFERRY_AGENT", agent.socket)
     assert told(load(agent.node, "auto").lookup(IMAGE))[1]["used"] is True
     monkeypatch.setenv("KEYFERRY_AGENT", "off")
@@ -112,7 +116,7 @@ def test_another_word_for_an_agent_is_refused(node: Node, place: str) -> None:
         load(node, place)
 
 
-def test_nothing_of_the_agent_is_cached_here(agent: RunningAgent) -> None:
+def test_nothing_of_the_agent_is_cached_here(agent: Agent) -> None:
     """An eviction or a reload in the agent counts at once."""
     providers = load(agent.node, agent.socket)
     providers.lookup(IMAGE)
@@ -128,10 +132,10 @@ def test_an_agent_that_is_absent(node: Node) -> None:
     assert fallback(load(node, node.root / "run" / "agent.sock").lookup(IMAGE), node) == "absent"
 
 
-def test_an_agent_that_was_killed(agent: RunningAgent) -> None:
-    agent.process.kill()
-    agent.process.wait()
-    assert fallback(load(agent.node, agent.socket).lookup(IMAGE), agent.node) == "refused"
+def test_an_agent_that_was_killed(killable: RunningAgent) -> None:
+    killable.process.kill()
+    killable.process.wait()
+    assert fallback(load(killable.node, killable.socket).lookup(IMAGE), killable.node) == "refused"
 
 
 def test_an_agent_that_is_killed_in_the_middle_of_a_request(node: Node) -> None:
@@ -147,19 +151,19 @@ def test_an_agent_that_is_killed_in_the_middle_of_a_request(node: Node) -> None:
     assert fallback(found[0], node, runs=2) in ("refused", "garbled")
 
 
-def test_an_agent_that_hangs_is_not_asked_again_at_once(agent: RunningAgent) -> None:
-    agent.node.recording(auth={REGISTRY: ("user", SECRET)}, duration="0s")
+def test_an_agent_that_hangs_is_not_asked_again_at_once(killable: RunningAgent) -> None:
+    killable.node.recording(auth={REGISTRY: ("user", SECRET)}, duration="0s")
     clock = SteppedClock()
-    providers = load(agent.node, agent.socket, clock=clock)
-    agent.process.send_signal(signal.SIGSTOP)
+    providers = load(killable.node, killable.socket, clock=clock)
+    killable.process.send_signal(signal.SIGSTOP)
     try:
         # Half of the time is the agent's, so that there is time left for the plugin.
-        assert fallback(providers.lookup(IMAGE, timeout_seconds=2.0), agent.node) == "slow"
+        assert fallback(providers.lookup(IMAGE, timeout_seconds=2.0), killable.node) == "slow"
         answer = providers.lookup(IMAGE)
-        assert fallback(answer, agent.node, runs=2) == "slow"
+        assert fallback(answer, killable.node, runs=2) == "slow"
         assert "is not asked again yet" in told(answer)[0]
     finally:
-        agent.process.send_signal(signal.SIGCONT)
+        killable.process.send_signal(signal.SIGCONT)
     clock.step(31)
     assert told(providers.lookup(IMAGE))[1]["used"] is True
 
@@ -174,17 +178,16 @@ def test_an_agent_that_accepts_no_connection(node: Node) -> None:
 
 @root
 @pytest.mark.parametrize("what", ["socket", "folder", "writable"])
-def test_a_socket_that_others_can_replace_is_not_asked(agent: RunningAgent, what: str) -> None:
+def test_a_socket_that_others_can_replace_is_not_asked(agent: Agent, what: str) -> None:
     folder = os.path.dirname(agent.socket)
     if what == "writable":
         Path(folder).chmod(0o777)
     else:
         os.chown(agent.socket if what == "socket" else folder, NOBODY, NOBODY)
     assert fallback(load(agent.node, agent.socket).lookup(IMAGE), agent.node) == "untrusted"
-    assert agent.process.poll() is None
 
 
-def test_an_agent_with_another_config_is_not_used(agent: RunningAgent) -> None:
+def test_an_agent_with_another_config_is_not_used(agent: Agent) -> None:
     """Not even where the provider has the same name; the agent runs no plugin for such a question."""
     write_config(agent.node.config.with_name("other.json"), [provider_entry(args=["--other"])])
     other = keyferry.load_providers(
@@ -193,7 +196,7 @@ def test_an_agent_with_another_config_is_not_used(agent: RunningAgent) -> None:
     assert fallback(other.lookup(IMAGE), agent.node) == "other config"
 
 
-def test_an_agent_with_another_bin_dir_is_not_used(agent: RunningAgent, tmp_path: Path) -> None:
+def test_an_agent_with_another_bin_dir_is_not_used(agent: Agent, tmp_path: Path) -> None:
     elsewhere = Node(tmp_path / "elsewhere")
     elsewhere.root.mkdir()
     elsewhere.recording(auth={REGISTRY: ("user", SECRET)})
@@ -206,24 +209,22 @@ def test_a_config_that_changed_since_it_was_loaded_is_not_asked_for(node: Node) 
     """The providers of this process are those of the old config, and the agent has the new one."""
     old = load(node, node.root / "run" / "agent.sock")
     write_config(node.config, [provider_entry(defaultCacheDuration="1m")])
-    with running_agent(node):
+    with agent_here(node):
         assert fallback(old.lookup(IMAGE), node) == "other config"
 
 
 @pytest.mark.parametrize("settings", [{"environ": {"PATH": "/bin:/usr/bin"}}, {"withhold_env": ["HOME"]}])
-def test_an_environment_of_its_own_is_not_the_agents(
-    agent: RunningAgent, settings: dict[str, object]
-) -> None:
+def test_an_environment_of_its_own_is_not_the_agents(agent: Agent, settings: dict[str, object]) -> None:
     assert fallback(load(agent.node, agent.socket, **settings).lookup(IMAGE), agent.node) == "off"
 
 
 def test_a_plugin_that_failed_in_the_agent_is_run_here(node: Node) -> None:
     """The user and the environment of this process may be others; if it fails here too, the error is this one."""
     node.recording(auth={REGISTRY: ("user", SECRET)}, before='[ "$RUN" != 1 ] || { echo no >&2; exit 3; }')
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         assert fallback(load(node, agent.socket).lookup(IMAGE), node, runs=2) == "failed"
     node.shell("exit 5")
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         answer = load(node, agent.socket).lookup(IMAGE)
     assert [str(each) for each in answer.failures] == [str(answer.provisions[0].error)]
     assert "; the node agent was not used: the plugin failed in the agent: " in told(answer)[0]
@@ -232,7 +233,7 @@ def test_a_plugin_that_failed_in_the_agent_is_run_here(node: Node) -> None:
 def test_a_plugin_that_cannot_be_started_in_the_agent_is_run_here(node: Node) -> None:
     """The agent's place may lack a file that this process has."""
     node.recording(auth={REGISTRY: ("user", SECRET)}, before='[ "$RUN" != 1 ] || exit 127')
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         answer = load(node, agent.socket).lookup(IMAGE)
     assert fallback(answer, node, runs=2) == "not started"
     assert "; the node agent was not used: the plugin was not started in the agent: " in told(answer)[0]
@@ -272,7 +273,7 @@ def test_tokens_are_passed_on_and_answers_stay_apart(node: Node) -> None:
     say = print_answer(auth={REGISTRY: ("user", SECRET)})
     node.shell(f'cat >> "$HERE/requests"; {say}')
     pod, end = Pod(namespace="ns", name="web", uid="u1", service_account_name="builder"), time.time() + 3600
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         for number, how in ((1, "ran"), (1, "cached"), (2, "ran")):
             token = make_token(end, f"signature-{number}")
             accounts = StaticAccount(account=ServiceAccount(uid="a1"), token_text=token)
@@ -292,18 +293,7 @@ print(answer.credentials[0].username, answer.provisions[0].outcome, answer.provi
 """
 
 
-def test_ten_processes_at_once_cause_one_run(node: Node) -> None:
-    node.recording(auth={REGISTRY: ("user", SECRET)}, before="sleep 1")
-    with running_agent(node) as agent:
-        words = [sys.executable, "-c", ASK, str(node.config), str(node.bin_dir), agent.socket, IMAGE]
-        asking = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(10)]
-        said = [each.communicate()[0].split() for each in asking]
-    assert all((name, used) == ("user", "True") for name, _, used in said)
-    assert sum(how == "ran" for _, how, _ in said) == 1
-    assert len(node.runs()) == 1
-
-
-def test_a_refused_credential_is_evicted_in_the_agent(agent: RunningAgent) -> None:
+def test_a_refused_credential_is_evicted_in_the_agent(agent: Agent) -> None:
     providers = load(agent.node, agent.socket)
     refused = providers.lookup(IMAGE).credentials[0]
     assert providers.evict(IMAGE, refused) is True
@@ -362,7 +352,7 @@ def test_a_user_without_a_rule_looks_up_by_itself() -> None:
         write_config(node.config, [provider_entry()])
         node.file(f"{PLUGIN}.runs").touch()
         node.file(f"{PLUGIN}.runs").chmod(0o666)
-        with running_agent(node, "--socket-mode", "0666") as agent:
+        with agent_here(node, "--socket-mode", "0666") as agent:
             Path(agent.socket).parent.chmod(0o755)
             # Modules are loaded as root, since another user may not be able to read them.
             program = ASK.partition("answer")[0] + AS_NOBODY
@@ -387,7 +377,7 @@ def provider_reason(text: str) -> dict[str, object]:
 FORMATS = (("table",), *((each, "--reveal") for each in ("table", "json", "yaml", "dockerconfig", "env")))
 
 
-def test_get_prints_the_same_with_and_without_the_agent(agent: RunningAgent) -> None:
+def test_get_prints_the_same_with_and_without_the_agent(agent: Agent) -> None:
     """Also the notes on standard error."""
     for output in FORMATS:
         words = ("get", f"{IMAGE}:v1", "-o", *output, "--agent")
@@ -397,7 +387,7 @@ def test_get_prints_the_same_with_and_without_the_agent(agent: RunningAgent) -> 
     assert len(agent.node.runs()) == 1 + len(FORMATS)
 
 
-def test_get_wide_tells_who_had_it(agent: RunningAgent) -> None:
+def test_get_wide_tells_who_had_it(agent: Agent) -> None:
     for how in ("agent, ran", "agent, cached"):
         assert run(agent.node, "get", IMAGE, "-o", "wide", "--agent", agent.socket).stdout.count(how) == 1
     assert "agent" not in run(agent.node, "get", IMAGE, "-o", "wide", "--agent", "off").stdout
@@ -412,7 +402,7 @@ def test_a_variable_that_names_no_agent_is_wrong_usage(verb: str, node: Node) ->
     assert run(node, "get", IMAGE, "--agent", "off", KEYFERRY_AGENT="foo").returncode == 0
 
 
-def test_explain_tells_where_each_answer_is_from(agent: RunningAgent) -> None:
+def test_explain_tells_where_each_answer_is_from(agent: Agent) -> None:
     texts = []
     for _ in range(2):
         done = run(agent.node, "explain", IMAGE, "-o", "json", KEYFERRY_AGENT=agent.socket)
@@ -425,7 +415,7 @@ def test_explain_tells_where_each_answer_is_from(agent: RunningAgent) -> None:
     assert "from the cache of the node agent" in wide
 
 
-def test_an_option_is_stronger_than_the_environment(agent: RunningAgent) -> None:
+def test_an_option_is_stronger_than_the_environment(agent: Agent) -> None:
     done = run(agent.node, "explain", IMAGE, "-o", "json", "--agent", "off", KEYFERRY_AGENT=agent.socket)
     assert "agent" not in provider_reason(done.stdout)["facts"]  # type: ignore[operator] # a dictionary
     found = run(agent.node, "explain", IMAGE, "-o", "json", "--agent", "auto", KEYFERRY_AGENT=agent.socket)
@@ -443,15 +433,13 @@ def test_without_an_agent_nothing_is_said(node: Node) -> None:
 
 
 @pytest.mark.parametrize("option", [("--env-from", "self"), ("--withhold-env", "HOME")])
-def test_an_environment_that_is_given_is_not_the_agents(agent: RunningAgent, option: tuple[str, ...]) -> None:
+def test_an_environment_that_is_given_is_not_the_agents(agent: Agent, option: tuple[str, ...]) -> None:
     done = run(agent.node, "explain", IMAGE, "-o", "json", *option, "--agent", agent.socket)
     assert f"not used: {option[0]} is given" in str(provider_reason(done.stdout)["text"])
     assert agent.status["providers"][0]["runs"] == 0
 
 
-def test_a_config_that_is_given_is_never_answered_from_another_one(
-    agent: RunningAgent, tmp_path: Path
-) -> None:
+def test_a_config_that_is_given_is_never_answered_from_another_one(agent: Agent, tmp_path: Path) -> None:
     other = Node(tmp_path / "other")
     other.root.mkdir()
     other.recording(auth={REGISTRY: ("other", "word")})
@@ -464,35 +452,24 @@ def test_a_config_that_is_given_is_never_answered_from_another_one(
     assert agent.node.runs() == []
 
 
-def test_ten_commands_at_once_cause_one_run(node: Node) -> None:
-    node.recording(auth={REGISTRY: ("user", SECRET)}, before="sleep 1")
-    with running_agent(node) as agent:
-        options = ("--config", str(node.config), "--bin-dir", str(node.bin_dir), "--agent", agent.socket)
-        command = [sys.executable, "-m", "keyferry", "get", IMAGE, "-o", "env", "--reveal", *options]
-        asking = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(10)]
-        assert all(f"REGISTRY_PASSWORD={SECRET}" in each.communicate()[0] for each in asking)
-    assert len(node.runs()) == 1
-
-
-def test_an_agent_that_hangs_delays_a_command_once(agent: RunningAgent) -> None:
+def test_an_agent_that_hangs_delays_a_command_once(killable: RunningAgent) -> None:
     """The time limit of plugins is its too; then the plugin is run here, and a hint does not mention the agent."""
-    agent.process.send_signal(signal.SIGSTOP)
+    killable.process.send_signal(signal.SIGSTOP)
     try:
-        done = run(agent.node, "get", IMAGE, "-v", "--timeout", "2", "--agent", agent.socket)
+        done = run(killable.node, "get", IMAGE, "-v", "--timeout", "2", "--agent", killable.socket)
         assert done.stderr.count("the agent did not answer in time") == 1
         assert (done.returncode, "user" in done.stdout) == (0, True)
-        agent.node.shell(print_answer(auth={}))
-        none = run(agent.node, "get", IMAGE, "--timeout", "2", "--agent", agent.socket)
+        killable.node.shell(print_answer(auth={}))
+        none = run(killable.node, "get", IMAGE, "--timeout", "2", "--agent", killable.socket)
     finally:
-        agent.process.send_signal(signal.SIGCONT)
+        killable.process.send_signal(signal.SIGCONT)
     assert none.returncode == 6
-    assert f"--agent {agent.socket}" in none.stderr
+    assert f"--agent {killable.socket}" in none.stderr
     assert "--agent off" not in none.stderr
 
 
-@pytest.mark.parametrize("word", ["on", "agent.sock", ""])
-def test_another_word_for_an_agent_is_wrong_usage(node: Node, word: str) -> None:
-    done = run(node, "get", IMAGE, f"--agent={word}")
+def test_another_word_for_an_agent_is_wrong_usage(node: Node) -> None:
+    done = run(node, "get", IMAGE, "--agent=on")
     assert done.returncode == 2
     assert "is neither auto nor off nor the absolute path of a socket" in done.stderr
 
@@ -506,7 +483,7 @@ def test_pulls_ask_the_agent_and_tell_it_what_a_registry_refused(tmp_path: Path)
         write_config(node.config, [provider_entry(matchImages=[registry.host])])
         node.recording(auth={registry.host: ("user", "old-word")})
         image = f"{registry.host}/team/app:v1"
-        with running_agent(node) as agent:
+        with agent_here(node) as agent:
             asking = ("--agent", agent.socket, *plain_pod(tmp_path))
             assert run(node, "can-pull", image, *asking).returncode == 5
             node.recording(auth={registry.host: ("user", "new-word")})
@@ -518,7 +495,7 @@ def test_pulls_ask_the_agent_and_tell_it_what_a_registry_refused(tmp_path: Path)
     assert len(node.runs()) == 2
 
 
-def test_a_plugin_that_fails_is_run_once_there_and_once_here(agent: RunningAgent) -> None:
+def test_a_plugin_that_fails_is_run_once_there_and_once_here(agent: Agent) -> None:
     """Once in the agent, since nobody knows before; once here, for its own error and exit code."""
     agent.node.recording(before="echo no luck >&2; exit 3")
     done = run(agent.node, "get", IMAGE, "--agent", agent.socket)

@@ -86,7 +86,8 @@ def test_every_route_has_a_section() -> None:
 def test_every_route_is_served(agent: Agent, route: str) -> None:
     """With its method, and no other."""
     method, path = route.split()
-    assert agent.ask(method, path).status in (200, 400)
+    for query in ("", "?verbose"):
+        assert agent.ask(method, f"{path}{query}").status in (200, 400)
     assert agent.ask("PATCH", path).status == 405
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NoReturn
 
-from keyferry.agent.access import MAX_RUNS, Caller, RunQueue
-from keyferry.agent.log import AgentLog
-from keyferry.agent.message import AgentReply, AgentRequest
-from keyferry.agent.refresh import Refresher
-from keyferry.agent.service import AgentService, Management
-from keyferry.agent.state import AgentState
+import pytest
+
+from keyferry.agent.access import MAX_RUNS, RunQueue
+from keyferry.agent.process import AgentProcess
 from keyferry.images.lookup import MAX_THREADS
+from support.agent_here import agent_here
+from support.agents import counting_node
 
 Tasks = list[asyncio.Task[None]]
 
@@ -95,11 +96,10 @@ def test_everything_that_waits_begins() -> None:
     async def act(users: Users) -> Tasks:
         tasks = await users.ask(1, 20) + await users.ask(2, 20)
         for _ in range(20):
-            for uid in tuple(users.queue._under_way):
-                await users.end(uid)
+            await users.end(1)
+            await users.end(2)
         assert users.begun == {1: 20, 2: 20}
         assert all(task.done() for task in tasks)
-        assert users.queue._under_way == {}
         return tasks
 
     run(act)
@@ -129,7 +129,6 @@ def test_who_gives_up_waiting_takes_no_thread() -> None:
         tasks[5].cancel()
         await settle()
         assert users.begun == {1: 4}
-        assert users.queue._under_way == {1: 3}
         await users.end(1, 3)
         more = await users.ask(2, 8)
         assert users.begun[2] == 4
@@ -145,60 +144,27 @@ def test_renewals_have_threads_of_their_own() -> None:
 SECRET = "a-secret-of-somebody"
 
 
-class _Broken(Management):
-    """A process whose parts fail, at once or later."""
+@pytest.mark.parametrize(
+    ("request_line", "is_late"),
+    [(("GET", "/v1/status"), False), (("POST", "/v1/reload"), True)],
+    ids=["at once", "later"],
+)
+def test_a_fault_is_logged_with_the_request_and_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_line: tuple[str, str], is_late: bool
+) -> None:
+    """What the error says may be what somebody sent."""
 
-    def status(self) -> dict[str, object]:
+    def broken(_: AgentProcess) -> NoReturn:
         raise ValueError(SECRET)
 
-    async def reload(self) -> AgentReply:
+    async def broken_later(_: AgentProcess) -> NoReturn:
         await asyncio.sleep(0)
-        raise KeyError(SECRET)
+        raise ValueError(SECRET)
 
-
-class _State:
-    """A state in which everybody may manage the agent, and nobody may look up an image."""
-
-    policy = property(lambda self: self)
-    may_manage = has_any = True
-
-    def may_ask(self, repository: str) -> bool:
-        del repository
-        return False
-
-    def rights_of(self, caller: Caller) -> _State:
-        del caller
-        return self
-
-
-def handled(method: bytes, path: bytes) -> tuple[AgentReply, str]:
-    """Return the reply to a request, and the log."""
-    stream = io.StringIO()
-    log = AgentLog(stream=stream)
-    state: AgentState = _State()  # type: ignore[assignment] # as much of it as is used
-    service = AgentService(lambda: state, Refresher(log, 0), _Broken(), log)
-    request = AgentRequest(
-        method=method,
-        path=path,
-        body=SECRET.encode(),
-        caller=Caller(uid=7, gids=frozenset()),
-        traceparent="a-trace",
-        number=42,
-    )
-
-    async def main() -> AgentReply:
-        reply = service.handle(request)
-        return await reply if isinstance(reply, Awaitable) else reply
-
-    return asyncio.run(main()), stream.getvalue()
-
-
-def test_a_fault_is_logged_with_the_request_and_its_place() -> None:
-    """At once or later; what the error says may be what somebody sent."""
-    for method, path, kind in ((b"GET", b"/v1/status", "ValueError"), (b"POST", b"/v1/reload", "KeyError")):
-        reply, log = handled(method, path)
-        assert reply.status == 500
-        [line] = log.splitlines()
-        assert f"error a request failed error={kind} at=agent/service.py:" in line.replace('"', "")
-        assert f"path={path.decode()} id=42 traceparent=a-trace" in line
-        assert SECRET not in line
+    monkeypatch.setattr(AgentProcess, request_line[1].rpartition("/")[2], broken_later if is_late else broken)
+    with agent_here(counting_node(tmp_path, SECRET)) as agent:
+        assert agent.ask(*request_line, traceparent="a-trace").status == 500
+        [line] = [each for each in agent.log.splitlines() if " a request failed " in each]
+    assert "error a request failed error=ValueError at=agent/service.py:" in line
+    assert f"path={request_line[1]} id=1 traceparent=a-trace" in line
+    assert SECRET not in agent.log

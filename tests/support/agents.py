@@ -65,10 +65,10 @@ class _UnixConnection(HTTPConnection):
 
 
 def ask(path: str, method: str, target: str, document: object = None, **headers: str) -> Reply:
-    """Send one request over a Unix socket, by the standard library's client."""
+    """Send one request over a Unix socket, by the standard library's client; bytes are sent as they are."""
     connection = _UnixConnection(path, PATIENCE_SECONDS * 2)
     try:
-        body = None if document is None else json.dumps(document).encode()
+        body = document if isinstance(document, bytes | None) else json.dumps(document).encode()
         connection.request(method, target, body, headers)
         response = connection.getresponse()
         return Reply(response.status, dict(response.getheaders()), response.read())
