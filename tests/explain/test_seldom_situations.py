@@ -111,6 +111,10 @@ def of_image(image: str, why: str) -> Change:
     return each_of(lambda world: world.api.add(web(image)), reports(failed(image, why)))
 
 
+def refuse_all(world: PodWorld) -> None:
+    world.answer = registry_of([])
+
+
 def on_node(world: PodWorld) -> None:
     world.run_runtime({IMAGE: REF})
 
@@ -301,6 +305,13 @@ SELDOM: dict[str, Callable[[], Seldom]] = {
     "the-registry-accepts-the-credential-that-it-accepts": lambda: Seldom(
         each_of(listed("bob:kf-marked-x"), provider(), reports(failed(IMAGE, unauthorized(IMAGE)))),
         never=("accepts user 'bob'",),
+        options="--check-registry",
+        is_node=True,
+    ),
+    "an-answer-that-is-refused-now-too-is-no-older-one": lambda: Seldom(
+        each_of(provider(), refused(), refuse_all),
+        never=("older answer",),
+        verdict="no refused",
         options="--check-registry",
         is_node=True,
     ),

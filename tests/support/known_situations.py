@@ -431,7 +431,9 @@ SITUATIONS = {
     "plugin-was-removed": Situation(
         own_pod, "plugin-failed", ("gone", "plugin"), (r"\S",), notes=("restart",), then=remove_plugin
     ),
-    "secret-key-without-port": Situation(key_without_port, "no-credential", (SECRET, HOST), (PORT_SECRET,)),
+    "secret-key-without-port": Situation(
+        key_without_port, "no-credential", (SECRET, HOST), (PORT_SECRET,), ("--docker-server",)
+    ),
     "works-with-the-runtimes-own-trust": Situation(
         own_trust, "runs", ("pulled", AGO), never=("not trusted",)
     ),
@@ -493,7 +495,7 @@ SITUATIONS = {
         long_on_laptop, "runs", (rf"since .*{TIME}",), never=("pulled \\d",)
     ),
     "secrets-may-not-be-read": Situation(
-        secrets_forbidden, "no-credential", ("regcred", "kubelet"), (r"regcred",)
+        secrets_forbidden, "no-credential", ("kubelet cannot read pull secret shop/regcred",), (r"regcred",)
     ),
     "many-pods-at-once": Situation(
         many_at_once, "runs", ("pulled", AGO), notes=(f"{QPS_EXCEEDED}|registryPullQPS",)
