@@ -1,554 +1,362 @@
-"""The lines of ``keyferry doctor``: what is said of each fact, at which level, and the command that helps."""
+"""What ``keyferry doctor`` says of each thing that it looks at, at which level, and the command that helps."""
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from keyferry import __version__
-from keyferry._core.severity import Severity
-from keyferry._core.values import replace
-from keyferry.doctor.examine import examine
-from keyferry.doctor.facts import (
-    AgentFacts,
-    AgentProblem,
-    ConfigFacts,
-    DiskFacts,
-    KubeletFacts,
-    MirrorFacts,
-    NodeFacts,
-    PluginFile,
-    ProbeRoute,
-    ProviderFacts,
-    RecordsFacts,
-    RegistryProbe,
-    RuntimeFacts,
-    ShimFacts,
-)
-from keyferry.doctor.health import HealthLevel, HealthLine, HealthSection, Hints, NodeHealth, render_health
-from keyferry.doctor.network_checks import check_clock, check_proxies, check_registries
-from keyferry.doctor.node_checks import check_disk, check_kubelet, check_mirrors, check_records, check_runtime
-from keyferry.doctor.provider_checks import check_agents, check_config, check_patterns, check_plugins
-from keyferry.images.node.discover import Discovery
-from keyferry.images.node.kubelet import Kubelet, Kubelets
-from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings, Setting
-from keyferry.lint.code import Finding
-from keyferry.lint.report import LintReport
-from keyferry.pulls.cri import RuntimeInfo
-from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
+from keyferry import __version__, load_providers
+from support.agent_server import telling
+from support.doctor import DoctorNode, pick
+from support.kubelets import write_config
+from support.mirrors import CONFIG, REGISTRIES, write
+from support.records import plant
 
-OK, WARNING, PROBLEM, UNKNOWN, NEXT = HealthLevel
-NO_KUBELET = KubeletFacts(kubelets=Kubelets())
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
+GATE = "KubeletEnsureSecretPulledImages"
 
 
-def health(*levels: HealthLevel, is_node: bool = True) -> NodeHealth:
-    lines = tuple(HealthLine(level=level, subject="s", text="t") for level in levels)
-    return NodeHealth(
-        sections=(HealthSection(title="one", lines=lines[:1]), HealthSection(title="two", lines=lines[1:])),
-        is_node=is_node,
+@pytest.fixture
+def _as_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who is not root, and who owns nothing here."""
+    user = os.geteuid() or 65534
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+
+
+def proposed(lines: list[dict[str, str]], title: str) -> list[str]:
+    """The commands of a section."""
+    return [line["next"] for line in lines if line["title"] == title]
+
+
+@pytest.mark.usefixtures("_as_a_user")
+def test_who_does_not_see_all_is_told_to_look_as_root(machine: DoctorNode) -> None:
+    """At processes that are hidden, and at an environment; the command repeats the options, with quotes."""
+    config = machine.node.config.rename(machine.folder / "my config.yaml")
+    options = ("--config", str(config), "--bin-dir", str(machine.node.bin_dir), "--root", str(machine.folder))
+    again = (
+        f"sudo keyferry doctor --config '{config}' --bin-dir {machine.node.bin_dir} --root {machine.folder}"
     )
+    assert pick(machine.lines(*options), "kubelet") == [("warning", "no kubelet is running")]
+    machine.processes.hide()
+    seen = "all that can be seen is well, 1 thing could not be checked\n"
+    assert machine.visit(*options).stdout.startswith(seen)
+    hidden = machine.lines(*options)
+    assert [level for level, _ in pick(hidden, "kubelet")] == ["unknown"]
+    assert proposed(hidden, "kubelet") == [again]
+    assert proposed(machine.lines(), "what can be done here")[0] == "sudo keyferry doctor"
+    (machine.node.bin_dir / "own").unlink()
+    assert machine.visit(*options).stdout.startswith("2 problems, 1 thing could not be checked\n")
+
+
+@pytest.mark.usefixtures("_as_a_user")
+def test_an_environment_that_cannot_be_read_is_unknown(machine: DoctorNode) -> None:
+    (machine.processes.write(17, "kubelet", *machine.flags()) / "status").write_text("Uid:\t0\t0\t0\t0\n")
+    lines = machine.lines()
+    assert pick(lines, "proxies") == [("unknown", "the environment cannot be read")]
+    assert proposed(lines, "proxies") == ["sudo keyferry doctor"]
+
+
+def test_other_kubelets_are_named(machine: DoctorNode) -> None:
+    machine.processes.write(8, "k3s", "server")
+    with machine.running() as pid:
+        runs, more, flags = pick(machine.lines(), "kubelet")
+    assert runs == ("ok", f"process {pid} (kubelet) runs")
+    assert more == ("warning", f"other kubelets run here too, processes 8; the settings are those of {pid}")
+    assert flags == ("ok", " ".join(sorted(machine.flags())))
+
+
+def test_words_of_others_cannot_harm_a_terminal(machine: DoctorNode) -> None:
+    """Such as the arguments of processes."""
+    machine.more_flags = ["--hostname-override=a\x1b[2Jb\u202ec\n  ✓ forged: yes"]
+    with machine.running():
+        shown = machine.visit().stdout
+    assert "a\ufffd[2Jb\ufffdc\ufffd" in shown
+    assert "\n  ✓ forged" not in shown
 
 
 @pytest.mark.parametrize(
-    ("levels", "verdict", "has_findings"),
+    ("pulls", "version", "gate", "levels"),
     [
-        ((OK, OK), "all is well", False),
-        ((OK, NEXT), "all is well", False),
-        ((PROBLEM, WARNING, PROBLEM), "2 problems, 1 warning", True),
-        ((WARNING,), "1 warning", True),
-        ((OK, UNKNOWN), "all that can be seen is well, 1 thing could not be checked", False),
-        ((PROBLEM, UNKNOWN, UNKNOWN), "1 problem, 2 things could not be checked", True),
-    ],
-)
-def test_the_verdict_counts(levels: tuple[HealthLevel, ...], verdict: str, has_findings: bool) -> None:
-    found = health(*levels)
-    assert (found.verdict, found.has_findings) == (verdict, has_findings)
-
-
-def test_of_a_machine_that_is_no_node_nothing_is_told() -> None:
-    assert health(UNKNOWN, is_node=False).verdict.startswith("cannot tell: ")
-
-
-def test_foreign_text_cannot_harm_a_terminal() -> None:
-    """File contents, names of processes and texts of servers come from elsewhere."""
-    evil = "a\x1b[2Jb\u202ec\nd"
-    line = HealthLine(level=PROBLEM, subject=evil, text=evil, next_command=evil)
-    text = render_health(NodeHealth(sections=(HealthSection(title="one", lines=(line,)),)))
-    assert "\x1b" not in text
-    assert "\u202e" not in text
-    assert len(text.splitlines()) == 5
-
-
-def test_each_level_has_its_mark_and_findings_their_name() -> None:
-    lines = tuple(HealthLine(level=level, subject="s", text="t") for level in HealthLevel)
-    text = render_health(NodeHealth(sections=(HealthSection(title="one", lines=lines),)))
-    shown = ["ONE", "  ✓ s: t", "  ! warning: s: t", "  ✗ problem: s: t", "  ? s: t", "  → s: t"]
-    assert text.splitlines()[2:] == shown
-
-
-def test_a_command_that_several_lines_share_is_told_once() -> None:
-    """Below the last of them."""
-    lines = tuple(
-        HealthLine(level=PROBLEM, subject=subject, text="t", next_command=command)
-        for subject, command in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "x"))
-    )
-    text = render_health(NodeHealth(sections=(HealthSection(title="one", lines=lines),)))
-    assert [line.strip() for line in text.splitlines() if "try:" in line] == ["try: y", "try: x"]
-    assert text.splitlines()[-1].strip() == "try: x"
-
-
-HINTS = Hints(shared=("--config", "my file"), others=("--root", "/r"))
-
-
-def test_options_are_repeated_and_quoted() -> None:
-    assert HINTS.doctor("--online") == "keyferry doctor --config 'my file' --root /r --online"
-    assert HINTS.doctor(is_root=True) == "sudo keyferry doctor --config 'my file' --root /r"
-    assert HINTS.about_image("explain", "reg.io/a") == "keyferry explain reg.io/a --config 'my file'"
-    assert HINTS.lint("/c", "/b") == "keyferry lint /c --bin-dir /b"
-    assert HINTS.lint("/c") == "keyferry lint /c"
-
-
-KUBELET = Kubelet(pid=7, program="kubelet", process="/proc/7", users=frozenset({0}), flags={})
-
-
-def test_sections_without_lines_are_left_out() -> None:
-    found = examine(NodeFacts(kubelet=KubeletFacts(kubelets=Kubelets(found=(KUBELET,)))), Hints())
-    assert [section.title for section in found.sections] == ["kubelet", "provider config", "proxies"]
-
-
-def test_those_who_do_not_see_all_are_told_to_look_as_root() -> None:
-    facts = NodeFacts(kubelet=KubeletFacts(kubelets=Kubelets(hidden="others cannot be seen")), is_root=False)
-    found = examine(facts, Hints())
-    assert not found.is_node
-    looked, can_do = found.sections
-    assert looked.lines[0].text.endswith("none is visible; others cannot be seen")
-    assert can_do.lines[0].next_command == "sudo keyferry doctor"
-    seen = examine(NodeFacts(kubelet=NO_KUBELET), Hints()).sections[1]
-    assert "sudo" not in "".join(line.next_command for line in seen.lines)
-
-
-OTHER_KUBELET = replace(KUBELET, flags={"--root-dir": "/r", "--config": "/c"})
-SETTINGS = KubeletSettings(
-    kubelet=OTHER_KUBELET,
-    root_dir=Setting(value="/r", origin="flags"),
-    notes=("/c of the kubelet: cannot be read",),
-)
-
-
-def about_kubelet(facts: KubeletFacts, *, is_root: bool = True) -> list[HealthLine]:
-    return list(check_kubelet(facts, Hints(), is_root=is_root))
-
-
-def test_no_kubelet_is_a_warning_and_a_hidden_one_unknown() -> None:
-    (none,) = about_kubelet(KubeletFacts(kubelets=Kubelets()))
-    assert (none.level, none.text) == (WARNING, "no kubelet is running")
-    for is_root, command in ((True, ""), (False, "sudo keyferry doctor")):
-        (hidden,) = about_kubelet(KubeletFacts(kubelets=Kubelets(hidden="they are hidden")), is_root=is_root)
-        assert (hidden.level, hidden.next_command) == (UNKNOWN, command)
-
-
-def test_the_flags_are_shown_and_other_kubelets_named() -> None:
-    other = Kubelet(pid=8, program="k3s", process="/proc/8", users=frozenset({0}), flags={})
-    runs, more, flags = about_kubelet(KubeletFacts(kubelets=Kubelets(found=(OTHER_KUBELET, other))))
-    assert runs.text == "process 7 (kubelet) runs"
-    assert (more.level, "processes 8;" in more.text) == (WARNING, True)
-    assert flags.text == "--config=/c --root-dir=/r"
-    assert about_kubelet(KubeletFacts(kubelets=Kubelets(found=(other,))))[1].text.startswith("none of those")
-
-
-def test_a_file_that_cannot_be_read_is_a_problem_for_root_alone() -> None:
-    facts = KubeletFacts(kubelets=Kubelets(found=(OTHER_KUBELET,)), settings=SETTINGS)
-    assert about_kubelet(facts)[-1].level is PROBLEM
-    last = about_kubelet(facts, is_root=False)[-1]
-    assert (last.level, last.next_command) == (UNKNOWN, "sudo keyferry doctor")
-
-
-@pytest.mark.parametrize(
-    ("pulls", "version", "gates", "levels"),
-    [
-        (32, "1.36", {}, [PROBLEM]),
-        (31, "1.36", {}, []),
-        (None, "1.36", {}, []),
-        (32, "1.37", {}, []),
-        (32, "1.34", {}, []),
-        (32, "1.34", {RECORDS_GATE: True}, [PROBLEM]),
-        (32, "1.35", {RECORDS_GATE: False}, []),
-        (32, "", {}, [WARNING]),
-        (32, "", {RECORDS_GATE: False}, []),
+        (32, "v1.36.1", None, ["problem"]),
+        (31, "1.36", None, []),
+        (None, "1.36", None, []),
+        (32, "1.37", None, []),
+        (32, "1.34", None, []),
+        (32, "1.34", True, ["problem"]),
+        (32, "1.35", False, []),
+        (32, "", None, ["warning"]),
+        (32, "", False, []),
     ],
 )
 def test_more_parallel_pulls_than_a_kubelet_has_locks(
-    pulls: int | None, version: str, gates: dict[str, bool], levels: list[HealthLevel]
+    machine: DoctorNode, pulls: int | None, version: str, gate: bool | None, levels: list[str]
 ) -> None:
     """It panics if it keeps pull records and is of a version with the bug; a version that is not known may be one."""
-    settings = replace(SETTINGS, notes=(), gates=gates, parallel_pulls=pulls)
-    found = about_kubelet(
-        KubeletFacts(kubelets=Kubelets(found=(OTHER_KUBELET,)), settings=settings, version=version)
-    )
-    about = [line for line in found if line.subject == "maxParallelImagePulls"]
-    assert [line.level for line in about] == levels
-    assert all("set 31 or less, or upgrade the kubelet" in line.text for line in about)
-
-
-FOUND = Discovery(config="/c", bin_dir="/b", config_from="given", bin_dir_from="given")
-
-
-def facts_with(*findings: Finding, patterns: tuple[str, ...] = ("reg.io",)) -> ConfigFacts:
-    providers = (
-        ProviderFacts(
-            name="a",
-            patterns=patterns,
-            place=("/c", "providers[1]"),
-            plugin=PluginFile(path="/b/a", user_id=0, mode=0o100755),
-        ),
-        ProviderFacts(
-            name="b",
-            patterns=("b.io",),
-            place=("/c", "providers[10]"),
-            plugin=PluginFile(path="/b/b", user_id=5, mode=0o100700),
-        ),
-    )
-    return ConfigFacts(
-        found=FOUND, report=LintReport(path="/c", kubernetes="1.37", findings=findings), providers=providers
-    )
-
-
-def finding(code: str, path: str, severity: Severity = Severity.WARNING) -> Finding:
-    return Finding(code=code, severity=severity, message=f"about {path}", path=path, file="/c", line=3)
-
-
-def test_each_finding_is_in_one_section() -> None:
-    facts = facts_with(
-        finding("KF191", "providers[10].name"),
-        finding("KF150", "providers[1].matchImages[0]"),
-        finding("KF120", "providers[1].defaultCacheDuration", Severity.ERROR),
-        Finding(code="KF190", severity=Severity.WARNING, message="the folder", file="/b"),
-        finding("KF162", "providers[1].matchImages[0]", Severity.INFO),
-    )
-    config = list(check_config(facts, NO_KUBELET, Hints()))
-    assert [line.level for line in config] == [PROBLEM, PROBLEM]
-    assert config[0].text == "/c:3: about providers[1].defaultCacheDuration (KF120)"
-    assert "lint: 1 error, 3 warnings, 1 info; a kubelet does not start with it" in config[1].text
-    folder, own, other = check_plugins(facts, Hints())
-    assert (folder.subject, folder.text) == ("/b", "the folder (KF190)")
-    assert own.text == "/b/a is executable and belongs to root (mode 0755)"
-    assert (other.subject, other.level) == ("b", WARNING)
-    first, second = check_patterns(facts, Hints())
-    assert (first.level, second.level) == (WARNING, OK)
-
-
-def test_many_findings_and_patterns_are_cut_short() -> None:
-    many = [finding("KF150", f"providers[1].matchImages[{number}]") for number in range(5)]
-    lines = list(check_patterns(facts_with(*many), Hints()))
-    assert [(line.text, line.count) for line in lines][3:] == [("and 2 more warnings", 2), ("b.io", 1)]
-    shown = next(check_patterns(facts_with(patterns=tuple("abcdef")), Hints()))
-    assert shown.text == "a, b, c, d, and 2 more"
-
-
-def test_findings_that_are_cut_short_are_counted() -> None:
-    """Each by its own severity."""
-    many = [finding("KF150", f"providers[1].matchImages[{number}]") for number in range(9)]
-    many += [finding("KF124", f"providers[1].matchImages[{number}]", Severity.ERROR) for number in range(5)]
-    lines = tuple(check_patterns(facts_with(*many), Hints()))
-    health = NodeHealth(sections=(HealthSection(title="patterns", lines=lines),))
-    assert health.verdict == "5 problems, 9 warnings"
-
-
-def test_a_shim_is_shown_with_the_plugin_behind_it() -> None:
-    behind = PluginFile(path="/b/a.real", user_id=0, mode=0o100755)
-    shims = (
-        ShimFacts(socket="/run/a.sock", plugin=behind),
-        ShimFacts(socket="", plugin=PluginFile(path="/b/a.real", user_id=0, mode=0o100644)),
-        ShimFacts(socket="/run/a.sock", is_broken=True),
-        ShimFacts(socket="/run/a.sock"),
-    )
-    providers = tuple(
-        ProviderFacts(
-            name="a",
-            patterns=(),
-            place=("/c", "providers[0]"),
-            plugin=PluginFile(path="/b/a", user_id=0, mode=0o100755),
-            shim=shim,
+    fields = {"maxParallelImagePulls": pulls, "featureGates": {} if gate is None else {GATE: gate}}
+    machine.more_flags = [f"--config={write_config(machine.folder / 'kubelet.json', **fields)}"]
+    with machine.running():
+        found = pick(
+            machine.lines(*(("--kubernetes", version) if version else ())), "kubelet", "maxParallelImagePulls"
         )
-        for shim in shims
-    )
-    found = list(
-        check_plugins(
-            ConfigFacts(found=FOUND, report=LintReport(path="/c", kubernetes="1.37"), providers=providers),
-            Hints(),
-        )
-    )
-    start = "/b/a is executable and belongs to root (mode 0755); it is a shim that asks the node agent at "
-    assert [line.text for line in found] == [
-        f"{start}/run/a.sock; behind it, /b/a.real belongs to root (mode 0755)",
-        f"{start}(no link names it), and /b/a.real behind it is not executable",
-        f"{start}/run/a.sock, and the plugin behind it is missing",
-        f"{start}/run/a.sock, with a provider of its own",
+    assert [level for level, _ in found] == levels
+    assert all("set 31 or less, or upgrade the kubelet" in text for _, text in found)
+
+
+def test_each_finding_of_lint_is_in_one_section(machine: DoctorNode) -> None:
+    """With the provider that it is about, or the folder; what is well has a line of its own, infos have none."""
+    node = machine.node
+    for number in range(2, 10):
+        node.add(f"plugin-{number}", [f"reg{number}.io/team"])
+    node.add("open", ["*.open.io/*"])
+    (node.bin_dir / "open").chmod(0o777)
+    node.bin_dir.chmod(0o777)
+    with machine.running():
+        lines = machine.lines()
+    folder, own, *others, last = pick(lines, "plugins")
+    assert (folder[0], "(KF190)" in folder[1]) == ("warning", True)
+    assert own[1].startswith(f"{node.bin_dir / 'own'} is executable and belongs to ")
+    assert own[1].endswith(" (mode 0755)")
+    assert (last[0], "(KF191)" in last[1]) == ("warning", True)
+    assert {level for level, _ in (own, *others)} == {"ok"}
+    patterns = [line for line in lines if line["title"] == "patterns"]
+    assert [line["subject"] for line in patterns if line["level"] == "warning"] == ["open"]
+    assert "/team" in str(patterns)
+    assert [level for level, _ in pick(lines, "provider config")] == ["ok"]
+
+
+def test_many_findings_and_patterns_are_cut_short_and_counted(machine: DoctorNode) -> None:
+    """Errors first; each of those that are left counts in the verdict, by its own severity."""
+    wrong = [f"reg{number}.io/*" for number in range(9)] + [f"reg{number}.io:port" for number in range(5)]
+    machine.node.add("wrong", wrong).add("many", [f"{name}.io" for name in "abcdef"])
+    with machine.running():
+        lines = machine.lines()
+        shown = machine.visit().stdout
+    found = pick(lines, "patterns", "wrong")
+    assert [level for level, _ in found] == ["problem"] * 4 + ["warning"]
+    assert [text for _, text in found[3:]] == ["and 2 more errors", "and 9 more warnings"]
+    assert pick(lines, "patterns", "many") == [("ok", "a.io, b.io, c.io, d.io, and 2 more")]
+    # The config itself is the sixth problem.
+    assert shown.startswith("6 problems, 9 warnings\n")
+    assert shown.count("try: keyferry lint") == 2, "once for the lines of a section that share it"
+
+
+def test_a_shim_is_shown_with_what_is_behind_it(shimmed: DoctorNode) -> None:
+    bin_dir, real = shimmed.node.bin_dir, shimmed.node.bin_dir / "own.real"
+
+    def line() -> tuple[str, str]:
+        ((level, text),) = pick(lines := shimmed.lines(*shimmed.node.options()), "plugins")
+        assert proposed(lines, "plugins") == ["keyferry bridge kubelet status"]
+        return level, text.partition("it is a shim that asks the node agent at ")[2]
+
+    real.unlink()
+    assert line() == ("ok", f"{shimmed.folder}/run/agent.sock, with a provider of its own")
+    real.symlink_to("nowhere")
+    assert line() == ("warning", f"{shimmed.folder}/run/agent.sock, and the plugin behind it is missing")
+    real.unlink()
+    real.write_text("#!/bin/sh\n")
+    (bin_dir / "own.agent").unlink()
+    assert line() == ("warning", f"(no link names it), and {real} behind it is not executable")
+
+
+def status(**fields: object) -> dict[str, object]:
+    """What an agent tells about itself."""
+    return {"version": __version__, "config": {}, "health": {"verdict": "", "problems": []}, **fields}
+
+
+def test_an_agent_of_another_version_with_another_config_is_told(machine: DoctorNode) -> None:
+    document = status(version="0.0.9", config={"providerConfig": "/other", "hash": "x"})
+    with telling(machine.folder / "run" / "agent.sock", document) as socket:
+        lines = machine.lines(*machine.node.options(), "--online", KEYFERRY_AGENT=socket)
+    assert pick(lines, "node agent") == [
+        (
+            "ok",
+            f"{socket} (named by KEYFERRY_AGENT) answers, version 0.0.9; this command has version {__version__}",
+        ),
+        (
+            "warning",
+            "its config /other is not the one above, so lookups with that one do not use it",
+        ),
     ]
-    assert [line.level for line in found] == [OK, WARNING, WARNING, OK]
-    assert all(line.next_command == "keyferry bridge kubelet status" for line in found)
-
-
-def about_agents(*, is_online: bool = True, **facts: object) -> list[tuple[HealthLevel, str]]:
-    agent = AgentFacts(socket="/run/a.sock", named_by="KEYFERRY_AGENT", **{"is_there": True, **facts})  # type: ignore[arg-type] # its fields
-    node = NodeFacts(kubelet=NO_KUBELET, is_online=is_online, agents=(agent,))
-    return [(line.level, line.text) for line in check_agents(node, Hints())]
-
-
-WHERE = "/run/a.sock (named by KEYFERRY_AGENT)"
-
-
-def test_an_agent_is_not_asked_unless_it_is_wanted() -> None:
-    assert about_agents(is_online=False) == [(OK, f"{WHERE} is there; --online asks it")]
+    assert proposed(lines, "node agent") == ["", f"keyferry agent status --socket {socket}"]
 
 
 @pytest.mark.parametrize(
-    ("facts", "level", "text"),
+    ("answer", "level", "text", "command"),
     [
-        ({"is_there": False}, WARNING, f"{WHERE} is not there; plugins are run without it"),
-        ({"problem": "no"}, WARNING, f"{WHERE} gives no answer, and plugins are run without it: no"),
-        ({"is_closed": True}, UNKNOWN, f"{WHERE} answers; this user may not see its status"),
-        ({"version": __version__}, OK, f"{WHERE} answers, version {__version__}"),
-        ({"version": "0.0.9"}, OK, f"{WHERE} answers, version 0.0.9; this command has version {__version__}"),
-    ],
-)
-def test_each_state_has_its_line(facts: dict[str, object], level: HealthLevel, text: str) -> None:
-    assert about_agents(is_online=True, **facts) == [(level, text)]
-
-
-def test_what_is_wrong_with_an_agent_that_answers_has_lines_of_its_own() -> None:
-    """In the agent's own words; what pulls fail for is a problem."""
-    problems = (
-        AgentProblem(is_bad=True, text="Provider ecr fails", reason="exit status 3: no role"),
-        AgentProblem(is_bad=False, text="The new config is refused"),
-    )
-    answers, config, bad, refused = about_agents(
-        version=__version__, config="/other", has_same_config=False, verdict="2 warnings", problems=problems
-    )
-    assert answers == (OK, f"{WHERE} answers, version {__version__}: 2 warnings")
-    assert config[0] is WARNING
-    assert "its config /other is not the one above" in config[1]
-    assert bad == (PROBLEM, "Provider ecr fails: exit status 3: no role")
-    assert refused == (WARNING, "The new config is refused")
-
-
-def test_of_many_problems_of_an_agent_the_first_are_told_and_all_are_counted() -> None:
-    problems = tuple(AgentProblem(is_bad=at < 5, text=f"Provider {at} fails") for at in range(10))
-    agent = AgentFacts(socket="/a", named_by="x", is_there=True, version="1", problems=problems)
-    node = NodeFacts(kubelet=NO_KUBELET, is_online=True, agents=(agent,))
-    lines = [(line.level, line.count) for line in check_agents(node, Hints())][1:]
-    assert lines == [*[(PROBLEM, 1)] * 3, (PROBLEM, 2), (WARNING, 5)]
-
-
-@pytest.mark.parametrize(
-    ("facts", "command"),
-    [
-        ({"is_there": False}, "run"),
-        ({"problem": "no"}, "status"),
-        ({"has_same_config": False}, "status"),
-        ({"problems": (AgentProblem(is_bad=False, text="broken"),)}, "status"),
-    ],
-)
-def test_a_command_asks_the_same_agent(facts: dict[str, object], command: str) -> None:
-    for named_by, more in (("KEYFERRY_AGENT", " --socket /run/a.sock"), ("its usual place", "")):
-        agent = AgentFacts(socket="/run/a.sock", named_by=named_by, **{"is_there": True, **facts})  # type: ignore[arg-type] # its fields
-        node = NodeFacts(kubelet=NO_KUBELET, is_online=True, agents=(agent,))
-        found = [line.next_command for line in check_agents(node, Hints()) if line.next_command]
-        assert found == [f"keyferry agent {command}{more}"]
-
-
-def test_a_variable_that_names_no_agent_is_said_to_name_none() -> None:
-    node = NodeFacts(kubelet=NO_KUBELET, agents=(AgentFacts(socket="foo", named_by="KEYFERRY_AGENT"),))
-    [line] = check_agents(node, Hints())
-    assert line.level is WARNING
-    assert line.text == (
-        "KEYFERRY_AGENT is 'foo', expected 'off', 'auto' or the absolute path of a socket; "
-        "plugins are run without it"
-    )
-
-
-CRIO = RuntimeKind.CRIO
-
-
-@pytest.mark.parametrize(
-    ("facts", "level", "command"),
-    [
-        (RuntimeFacts(socket="/s", named_by="here", is_socket=True, kind=CRIO), OK, ""),
-        (RuntimeFacts(socket="/s", named_by="here", is_socket=False, kind=None), PROBLEM, ""),
+        (403, "unknown", "answers; this user may not see its status", "sudo keyferry doctor "),
         (
-            RuntimeFacts(socket="/s", named_by="here", is_socket=None, kind=CRIO),
-            PROBLEM,
-            "systemctl status crio",
+            500,
+            "warning",
+            "gives no answer, and plugins are run without it: ",
+            "keyferry agent status --socket ",
         ),
-        (RuntimeFacts(), UNKNOWN, ""),
     ],
 )
-def test_the_socket_is_there_or_not(facts: RuntimeFacts, level: HealthLevel, command: str) -> None:
-    first = next(check_runtime(facts, Hints(), is_online=False))
-    assert (first.level, first.next_command) == (level, command)
+def test_an_agent_that_does_not_tell_its_status(
+    machine: DoctorNode, answer: int, level: str, text: str, command: str
+) -> None:
+    with telling(machine.folder / "run" / "agent.sock", {}, answer) as socket:
+        lines = machine.lines(*machine.node.options(), "--online", KEYFERRY_AGENT=socket)
+    ((found, said),) = pick(lines, "node agent")
+    assert (found, said.startswith(f"{socket} (named by KEYFERRY_AGENT) {text}")) == (level, True)
+    assert proposed(lines, "node agent")[0].startswith(command)
 
 
-def test_the_version_is_told_online() -> None:
-    known = RuntimeFacts(
-        socket="/s",
-        named_by="here",
-        is_socket=True,
-        kind=CRIO,
-        version=RuntimeInfo(name="cri-o", version="1.31", api_version="v1"),
+def test_of_many_problems_of_an_agent_the_first_are_told_and_all_are_counted(machine: DoctorNode) -> None:
+    used = load_providers(machine.node.config, machine.node.bin_dir)
+    problems = [{"level": "bad" if at < 5 else "warn", "text": f"Provider {at} fails"} for at in range(10)]
+    health = {"verdict": "10 problems", "problems": problems}
+    document = status(config={"hash": used.config_hash}, health=health)
+    with telling(machine.folder / "run" / "agent.sock", document) as socket:
+        lines = machine.lines(*machine.node.options(), "--online", KEYFERRY_AGENT=socket)
+    (_, answers), *told = pick(lines, "node agent")
+    assert answers.endswith(f"version {__version__}: 10 problems")
+    assert told == [
+        *(("problem", f"Provider {at} fails") for at in range(3)),
+        ("problem", "and 2 more problems"),
+        ("warning", "and 5 more warnings"),
+    ]
+
+
+def test_a_variable_that_names_no_agent_is_said_to_name_none(machine: DoctorNode) -> None:
+    lines = machine.lines(*machine.node.options(), KEYFERRY_AGENT="foo")
+    expected = "'off', 'auto' or the absolute path of a socket; plugins are run without it"
+    assert pick(lines, "node agent") == [("warning", f"KEYFERRY_AGENT is 'foo', expected {expected}")]
+
+
+def test_the_socket_of_the_runtime_is_there_or_not(machine: DoctorNode) -> None:
+    machine.socket = machine.folder / "crio.sock"
+    with machine.running(has_socket=False):
+        absent = machine.lines()
+        machine.socket.write_text("")
+        ((level, text),) = pick(machine.lines(), "container runtime")
+    assert (level, text.endswith(" is not a socket")) == ("problem", True)
+    assert [level for level, _ in pick(absent, "container runtime")] == ["problem"]
+    assert proposed(absent, "container runtime") == ["systemctl status crio"]
+    (machine.folder / "broken").write_text("{")
+    with machine.processes.kubelet(f"--config={machine.folder / 'broken'}", env={"PATH": "/bin"}):
+        unknown = pick(machine.lines(), "container runtime")
+    assert unknown == [("unknown", "the socket is not known, as a file of the kubelet cannot be read")]
+
+
+def test_a_login_of_the_runtimes_own_is_well(machine: DoctorNode) -> None:
+    login = '[plugins.cri.registry.configs."reg.io".auth]\nusername = "u"\npassword = "pass-word"\n'
+    write(machine.folder, CONFIG, login)
+    with machine.running():
+        lines = machine.lines()
+    ((level, text),) = pick(lines, "mirrors", "reg.io")
+    assert (level, text.startswith("containerd has a login of its own for it")) == ("ok", True)
+    assert "pass-word" not in str(lines)
+
+
+def test_a_file_of_k3s_that_was_changed_since_its_start_is_a_warning(machine: DoctorNode) -> None:
+    source = Path(write(machine.folder, "etc/rancher/k3s/registries.yaml", ""))
+    written = machine.folder / "var/lib/rancher/k3s/agent/etc/containerd/certs.d"
+    written.mkdir(parents=True)
+    os.utime(written, (1, 1))
+    with machine.running():
+        ((level, text),) = pick(machine.lines(), "mirrors", "registries.yaml")
+    assert (level, text.startswith(f"{source} is newer than {written}")) == ("warning", True)
+
+
+def test_mirrors_of_cri_o_get_no_credential_and_blocked_names_are_warned_of(machine: DoctorNode) -> None:
+    mirror = '[[registry.mirror]]\nlocation = "m.example"\n'
+    path = write(
+        machine.folder,
+        REGISTRIES,
+        f'[[registry]]\nlocation = "reg.io"\n{mirror}[[registry]]\nlocation = "bad.io"\nblocked = true\n',
     )
-    assert [each.text for each in check_runtime(known, Hints(), is_online=True)][1] == "cri-o 1.31, CRI v1"
-    silent = RuntimeFacts(
-        socket="/s", named_by="here", is_socket=True, kind=CRIO, version_problem="it does not answer"
-    )
-    assert [each.level for each in check_runtime(silent, Hints(), is_online=True)][1] is UNKNOWN
-
-
-def node_with(*mirrors: MirrorFacts, stale: tuple[tuple[str, str], ...] = ()) -> NodeFacts:
-    return NodeFacts(kubelet=NO_KUBELET, mirrors=mirrors, stale_sources=stale)
-
-
-def test_a_login_of_the_runtimes_own_is_well() -> None:
-    own = Endpoint(
-        url="https://reg.io", host="reg.io", api="https://reg.io/v2", is_registry=True, has_login=True
-    )
-    (line,) = check_mirrors(
-        node_with(MirrorFacts(name="reg.io", mirrors=Mirrors(runtime=CRIO, file="/f", endpoints=(own,)))),
-        Hints(),
-    )
-    assert (line.level, "a login of its own" in line.text) == (OK, True)
-
-
-def test_a_file_of_k3s_that_was_changed_since_its_start_is_a_warning() -> None:
-    (line,) = check_mirrors(node_with(stale=(("/a.yaml", "/certs.d"),)), Hints())
-    assert (line.level, line.text.startswith("/a.yaml is newer than /certs.d")) == (WARNING, True)
-
-
-def test_mirrors_of_cri_o_get_no_credential_and_blocked_names_are_warned_of() -> None:
-    mirror = Endpoint(url="https://m", host="m", api="https://m/v2", offer=CredentialOffer.WITHHELD)
-    facts = (
-        MirrorFacts(name="reg.io", mirrors=Mirrors(runtime=CRIO, file="/f", endpoints=(mirror,))),
-        MirrorFacts(name="bad.io", mirrors=Mirrors(runtime=CRIO, file="/f", is_blocked=True)),
-        MirrorFacts(
-            name="every other registry", mirrors=Mirrors(runtime=CRIO, file="/f", endpoints=(mirror,))
-        ),
-    )
-    own, blocked, others = check_mirrors(node_with(*facts), Hints())
-    assert (own.level, own.text.endswith("CRI-O does not send them to another host")) == (OK, True)
-    assert (blocked.level, blocked.text) == (WARNING, "/f blocks it: CRI-O pulls none of it")
-    assert others.next_command == ""
-
-
-def test_a_file_that_cannot_be_used_is_named_once() -> None:
-    broken = Mirrors(runtime=CRIO, file="/f", problem="it is not TOML")
-    (line,) = check_mirrors(
-        node_with(MirrorFacts(name="a.io", mirrors=broken), MirrorFacts(name="b.io", mirrors=broken)), Hints()
-    )
-    assert (line.level, line.text) == (PROBLEM, "/f: it is not TOML")
-
-
-FACTS = RecordsFacts(root="/r", policy="AlwaysVerify", policy_from="its file")
-
-
-def about_records(facts: RecordsFacts | None, *, is_root: bool = True) -> list[HealthLine]:
-    return list(check_records(facts, Hints(), is_root=is_root))
+    machine.socket = machine.folder / "crio.sock"
+    with machine.running():
+        lines = machine.lines()
+        write(machine.folder, REGISTRIES, "[")
+        broken = machine.lines()
+    ((level, text),) = pick(lines, "mirrors", "reg.io")
+    assert (level, text.endswith("CRI-O does not send them to another host")) == ("ok", True)
+    assert pick(lines, "mirrors", "bad.io") == [("warning", f"{path} blocks it: CRI-O pulls none of it")]
+    ((level, text),) = pick(broken, "mirrors")
+    assert (level, text.startswith(f"{path}: ")) == ("problem", True), "once, for whatever registry"
 
 
 @pytest.mark.parametrize(
-    ("facts", "level", "text"),
+    ("fields", "level", "text"),
     [
-        (FACTS, OK, "AlwaysVerify (its file)"),
-        (
-            RecordsFacts(root="/r", policy="X", policy_from="its file", policy_problem="unknown policy"),
-            PROBLEM,
-            "its file: unknown policy",
-        ),
-        (
-            RecordsFacts(root="/r", policy="X", policy_from="f", is_off=True),
-            OK,
-            "every pod may use every image",
-        ),
+        ({"imagePullCredentialsVerificationPolicy": "Sometimes"}, "problem", "unknown policy"),
+        ({"featureGates": {GATE: False}}, "ok", "every pod may use every image"),
     ],
 )
-def test_the_policy_comes_first(facts: RecordsFacts, level: HealthLevel, text: str) -> None:
-    first = about_records(facts)[0]
-    assert (first.level, text in first.text) == (level, True)
+def test_a_policy_that_is_none_or_off_is_told(
+    machine: DoctorNode, fields: dict[str, object], level: str, text: str
+) -> None:
+    machine.more_flags = [f"--config={write_config(machine.folder / 'kubelet.json', **fields)}"]
+    with machine.running():
+        ((found, said),) = pick(machine.lines(), "pull records", "policy")
+    assert (found, text in said) == (level, True)
 
 
-def test_a_folder_is_absent_unreadable_or_counted() -> None:
-    assert "does not exist" in about_records(FACTS)[1].text
-    closed = RecordsFacts(root="/r", policy="X", policy_from="f", unreadable="Permission denied")
-    assert (about_records(closed)[1].level, about_records(closed)[1].next_command) == (UNKNOWN, "")
-    assert about_records(closed, is_root=False)[1].next_command == "sudo keyferry doctor"
+def test_the_folder_of_records_is_linted_and_counted(machine: DoctorNode) -> None:
+    folder = machine.folder / "image_manager"
+    plant(machine.folder)
+    with machine.running():
+        lines = machine.lines()
+        (folder / "pulled" / "sha256-broken").write_text("{")
+        broken = pick(machine.lines(), "pull records", "records")
+        (folder / "pulled").rename(machine.folder / "elsewhere")
+        (folder / "pulled").write_text("no folder")
+        unreadable = pick(machine.lines(), "pull records", "records")
+    assert pick(lines, "pull records", "records") == [("ok", f"{folder} has 1 records")]
+    assert proposed(lines, "pull records")[-1] == "keyferry records list"
+    assert [level for level, _ in broken] == ["problem", "warning"]
+    assert all("has 2 records; lint: 1 " in text for _, text in broken)
+    assert unreadable == [("unknown", f"{folder} cannot be read: Not a directory")]
 
 
 @pytest.mark.parametrize(
-    ("severity", "level"), [(Severity.ERROR, PROBLEM), (Severity.WARNING, WARNING), (Severity.INFO, OK)]
+    ("free", "level", "text"),
+    [
+        (10 << 20, "ok", "10.0 MiB of 100.0 MiB are free (10 %)"),
+        (9 << 20, "warning", "9.0 MiB of 100.0 MiB are free (9 %); below 10 % the kubelet evicts pods"),
+        (5, "warning", "5 B of 100.0 MiB are free (0 %)"),
+    ],
 )
-def test_findings_of_lint_give_the_level(severity: Severity, level: HealthLevel) -> None:
-    report = LintReport(
-        path="/r", kubernetes="1.37", findings=(Finding(code="KF400", severity=severity, message="m"),)
-    )
-    found = about_records(RecordsFacts(root="/r", policy="X", policy_from="f", report=report, count=3))[1]
-    assert (found.level, found.text.startswith("/r/image_manager has 3 records")) == (level, True)
+def test_little_space_is_a_warning(
+    machine: DoctorNode, monkeypatch: pytest.MonkeyPatch, free: int, level: str, text: str
+) -> None:
+    disk = SimpleNamespace(f_frsize=1, f_bavail=free, f_blocks=100 << 20)
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+    with machine.running():
+        ((found, said),) = pick(machine.lines(), "disk")
+    assert (found, text in said) == (level, True)
 
 
-def test_errors_and_warnings_are_counted_on_their_own() -> None:
-    kinds = (Severity.ERROR, Severity.WARNING, Severity.WARNING)
-    report = LintReport(
-        path="/r",
-        kubernetes="1.37",
-        findings=tuple(Finding(code="KF400", severity=kind, message="m") for kind in kinds),
-    )
-    _, *found = about_records(RecordsFacts(root="/r", policy="X", policy_from="f", report=report, count=3))
-    assert [(line.level, line.count) for line in found] == [(PROBLEM, 1), (WARNING, 2)]
-
-
-@pytest.mark.parametrize(("free", "level"), [(10, OK), (9, WARNING)])
-def test_little_space_is_a_warning(free: int, level: HealthLevel) -> None:
-    (line,) = check_disk(DiskFacts(path="/r", free=free << 20, total=100 << 20))
-    assert (line.level, f"{free}.0 MiB of 100.0 MiB" in line.text) == (level, True)
-    (line,) = check_disk(DiskFacts(path="/r", free=5, total=10))
-    assert "5 B of 10 B are free (50 %)" in line.text
-
-
-def about_proxies(
-    environ: dict[str, str] | None, *registries: str, pattern: str = "reg.io"
-) -> list[HealthLine]:
-    config = ConfigFacts(
-        found=Discovery(config="/c"),
-        report=LintReport(path="/c", kubernetes="1.37"),
-        providers=(ProviderFacts(name="p", patterns=(pattern,), place=("/c", "providers[0]")),),
-    )
-    facts = NodeFacts(
-        kubelet=KubeletFacts(kubelets=Kubelets(found=(KUBELET,)), settings=None, environment=environ),
-        config=config,
-        registries=registries,
-        is_root=False,
-    )
-    return list(check_proxies(facts, Hints()))
+PROXY = "http://user:pass-word@p:3128"
 
 
 @pytest.mark.parametrize(
     ("environ", "text"),
     [
         ({}, "no proxy for HTTPS"),
-        ({"HTTP_PROXY": "http://p"}, "no proxy for HTTPS"),
-        ({"HTTPS_PROXY": "u:secret@p:1"}, "proxy p:1 for a.io, docker.io"),
-        (
-            {"https_proxy": "http://p", "NO_PROXY": "registry-1.docker.io"},
-            "proxy p for a.io, none for docker.io",
-        ),
+        ({"HTTP_PROXY": PROXY}, "no proxy for HTTPS"),
+        ({"HTTPS_PROXY": "user:pass-word@p:1"}, "proxy p:1 for a.io, docker.io"),
+        ({"https_proxy": PROXY, "NO_PROXY": "registry-1.docker.io"}, "proxy p:3128 for a.io, none for docker.io"),
+        ({"HTTPS_PROXY": PROXY, "NO_PROXY": ".io"}, "proxy p:3128 for other hosts, none for a.io, docker.io"),
         ({"HTTPS_PROXY": "socks5://p:1080"}, "proxy p:1080 for a.io, docker.io"),
-        ({"HTTPS_PROXY": "http://p", "NO_PROXY": "*"}, "no proxy for HTTPS"),
+        ({"HTTPS_PROXY": PROXY, "NO_PROXY": "*"}, "no proxy for HTTPS"),
     ],
-)
-def test_it_is_told_which_registries_use_the_proxy(environ: dict[str, str], text: str) -> None:
-    (line,) = about_proxies(environ, "a.io", "docker.io")
-    assert (line.level, line.text) == (OK, text)
-
-
-def test_an_environment_that_cannot_be_read_is_unknown() -> None:
-    (line,) = about_proxies(None)
-    assert (line.level, line.next_command) == (UNKNOWN, "sudo keyferry doctor")
+)  # fmt: skip
+def test_it_is_told_which_registries_use_the_proxy(
+    tmp_path: Path, environ: dict[str, str], text: str
+) -> None:
+    machine = DoctorNode(tmp_path)
+    machine.node.add("own", ["a.io", "docker.io"])
+    with machine.running({"PATH": "/bin", **environ}):
+        lines = machine.lines()
+    assert pick(lines, "proxies") == [("ok", text)]
+    assert "pass-word" not in str(lines)
 
 
 @pytest.mark.parametrize(
@@ -561,41 +369,12 @@ def test_an_environment_that_cannot_be_read_is_unknown() -> None:
         ("reg.io", "", ""),
     ],
 )
-def test_a_metadata_service_behind_a_proxy_is_a_warning(pattern: str, exceptions: str, service: str) -> None:
-    found = about_proxies({"HTTP_PROXY": "http://p", "NO_PROXY": exceptions}, pattern=pattern)[1:]
-    assert [line.text.endswith(f"add {service} to the kubelet's NO_PROXY") for line in found] == [
-        True
-    ] * bool(service)
-
-
-def test_answers_are_judged_and_the_others_counted() -> None:
-    probes = (
-        RegistryProbe(registry="a.io", status=200),
-        RegistryProbe(registry="b.io", problem="cannot be reached"),
-        RegistryProbe(registry="c.io", status=503),
-    )
-    facts = NodeFacts(
-        kubelet=NO_KUBELET, registries=("a.io", "b.io", "c.io", "d.io"), probes=probes, is_online=True
-    )
-    levels = [line.level for line in check_registries(facts, Hints())]
-    assert levels == [OK, PROBLEM, WARNING, UNKNOWN]
-
-
-def test_the_registry_that_agrees_most_counts() -> None:
-    """One registry with a wrong clock does not make this machine wrong."""
-    wrong = RegistryProbe(registry="a.io", status=200, skew_seconds=4000.0)
-    right = RegistryProbe(registry="b.io", status=200, skew_seconds=-2.0)
-    (line,) = check_clock((wrong, right, RegistryProbe(registry="c.io", status=200)))
-    assert (line.level, line.text) == (OK, "within 60 s of b.io")
-    (line,) = check_clock((wrong,))
-    assert line.level is PROBLEM
-    assert "is 4000 s behind that of a.io" in line.text
-
-
-def test_a_request_without_a_proxy_is_repeated_without_one() -> None:
-    """The shell of the reader may have a proxy that the kubelet does not have."""
-    probe = RegistryProbe(registry="a.io", problem="cannot be reached", route=ProbeRoute(owner="the kubelet"))
-    facts = NodeFacts(kubelet=NO_KUBELET, registries=("a.io",), probes=(probe,), is_online=True)
-    (line,) = check_registries(facts, Hints())
-    assert line.text == "cannot be reached (without a proxy, by the environment of the kubelet)"
-    assert line.next_command == "curl -v --noproxy '*' https://a.io/v2/"
+def test_a_metadata_service_behind_a_proxy_is_a_warning(
+    tmp_path: Path, pattern: str, exceptions: str, service: str
+) -> None:
+    machine = DoctorNode(tmp_path)
+    machine.node.add("own", [pattern])
+    with machine.running({"PATH": "/bin", "HTTP_PROXY": PROXY, "NO_PROXY": exceptions}):
+        found = pick(machine.lines(), "proxies", "NO_PROXY")
+    advice = f"add {service} to the kubelet's NO_PROXY"
+    assert [(level, text.endswith(advice)) for level, text in found] == [("warning", True)] * bool(service)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,34 +13,23 @@ import pytest
 import yaml
 
 from keyferry import __version__
-from keyferry.bridge.kubelet_install import python_shim
 from support.agents import running_agent
-from support.commands import run_in_process, run_keyferry
+from support.audit import audited
+from support.commands import run_in_process
 from support.doctor import DoctorNode, pick
 from support.kubelets import write_config
 from support.mirrors import CERTS, MIRROR, write
 from support.parts import root
 from support.plugins import Node as PluginNode
-from support.plugins import write_executable
-from support.terminal import keyferry_on_terminal
+from support.terminal import show_in_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> DoctorNode:
-    """A node on which all is well."""
-    machine = DoctorNode(tmp_path)
-    machine.node.add("own", ["reg.io"]).add("cloud", ["*.dkr.ecr.*.amazonaws.com"])
-    machine.node.config.chmod(0o644)
-    machine.node.bin_dir.chmod(0o755)
-    return machine
 
 
 def test_a_node_on_which_all_is_well(machine: DoctorNode) -> None:
     """The verdict comes first, then a section for each subject; exit code 0."""
     with machine.running() as pid:
-        done = run_keyferry("doctor", cwd=None, **machine.variables)
+        done = machine.visit()
     assert (done.returncode, done.stderr) == (0, "")
     verdict, _, *rest = done.stdout.splitlines()
     assert verdict == "all is well"
@@ -162,34 +150,6 @@ def test_files_that_changed_after_the_kubelet_started_need_a_restart(
     assert {line["next"] for line in lines if line["subject"] == "restart"} == {"systemctl restart kubelet"}
 
 
-def test_a_kubelet_that_panics_is_a_problem_in_its_version(machine: DoctorNode, tmp_path: Path) -> None:
-    config = write_config(tmp_path / "kubelet.json", maxParallelImagePulls=64)
-    machine.more_flags = [f"--config={config}"]
-    with machine.running():
-        levels = {
-            version: [level for level, _ in pick(machine.lines(*words), "kubelet", "maxParallelImagePulls")]
-            for version, words in (
-                ("", ()),
-                ("1.36", ("--kubernetes", "v1.36.1")),
-                ("1.37", ("--kubernetes", "1.37")),
-            )
-        }
-    assert levels == {"": ["warning"], "1.36": ["problem"], "1.37": []}
-
-
-def test_records_are_counted_and_linted(machine: DoctorNode, tmp_path: Path) -> None:
-    pulled = tmp_path / "image_manager" / "pulled"
-    pulled.mkdir(parents=True, mode=0o700)
-    with machine.running():
-        empty = machine.lines()
-        (pulled / "sha256-broken").write_text("{")
-        broken = machine.lines()
-    assert "has 0 records" in pick(empty, "pull records", "records")[0][1]
-    found = pick(broken, "pull records", "records")
-    assert [level for level, _ in found] == ["problem", "warning"]
-    assert all("has 1 records; lint: " in text for _, text in found)
-
-
 def test_mirrors_say_where_the_runtime_goes(machine: DoctorNode) -> None:
     write(machine.folder, CERTS / "reg.io" / "hosts.toml", MIRROR)
     write(machine.folder, CERTS / "other.io" / "hosts.toml", "[host")
@@ -281,34 +241,12 @@ def test_yaml_has_the_same_document(machine: DoctorNode) -> None:
     assert (document["kind"], document["isNode"], document["online"]) == ("NodeHealth", True, False)
 
 
-# Runs the command, and writes down every program that it starts and every socket that it opens.
-SPY = """\
-import json, sys
-seen = []
-report = sys.argv[1]
-from keyferry.cli.main import main
-def note(event, args):
-    if event.startswith(("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system", "pty.")):
-        seen.append(event)
-sys.addaudithook(note)
-code = main(sys.argv[2:])
-events = list(seen)
-with open(report, "w") as stream:
-    json.dump(events, stream)
-sys.exit(code)
-"""
-
-
 def events_of(machine: DoctorNode, *words: str) -> list[str]:
-    report = machine.folder / "events.json"
-    subprocess.run(
-        [sys.executable, "-c", SPY, str(report), "doctor", *words],
-        env={**os.environ, **machine.variables},
-        capture_output=True,
-        check=False,
-    )
-    events: list[str] = json.loads(report.read_text())
-    return events
+    """The programs that the command starts, and the sockets that it opens."""
+    used = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system", "pty.")
+    with audited() as events:
+        machine.visit(*words)
+    return [event for event, _ in events if event.startswith(used)]
 
 
 def test_no_program_is_run_and_no_socket_is_opened(machine: DoctorNode) -> None:
@@ -328,16 +266,11 @@ def test_a_config_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert pick(lines, "provider config")[0][0] == "problem"
 
 
-def test_help_and_wrong_usage() -> None:
-    assert "--online" in run_in_process("doctor", "--help").stdout
-    assert run_in_process("doctor", "-o", "sarif").returncode == 2
-
-
 @pytest.mark.parametrize("columns", [60, 120])
 def test_on_a_terminal_nothing_is_wider_than_it(columns: int, machine: DoctorNode) -> None:
     """But words that cannot be broken, and commands to paste."""
     with machine.running():
-        shown = keyferry_on_terminal("doctor", columns=columns, cwd=None, **machine.variables).screen
+        shown = show_in_process("doctor", columns=columns, **machine.variables).screen
     lines = shown.split("\n")
     assert [
         line for line in lines if len(line) > columns and len(line.split()) > 1 and "try: " not in line
@@ -390,18 +323,6 @@ def test_the_node_of_the_page(tmp_path: Path) -> None:
     }
     assert done.returncode == 1
     assert shown(done.stdout, names) == blocks()[0]
-
-
-@pytest.fixture
-def shimmed(tmp_path: Path) -> DoctorNode:
-    """A machine with a shim in front of its only plugin."""
-    made = DoctorNode(tmp_path)
-    made.node.add("own", ["reg.invalid"])
-    path = made.node.bin_dir / "own"
-    (made.node.bin_dir / "own.real").hardlink_to(path)
-    (made.node.bin_dir / "own.agent").symlink_to(tmp_path / "run" / "agent.sock")
-    write_executable(path, python_shim())
-    return made
 
 
 def test_a_shim_and_its_agent(shimmed: DoctorNode) -> None:

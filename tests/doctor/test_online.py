@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.doctor.online import MAX_REGISTRIES, ask_registries, ask_runtime
 from support.certificates import Authority
 from support.containerd import running_containerd
 from support.doctor import DoctorNode, pick
@@ -133,36 +132,72 @@ def test_patterns_with_wildcards_name_nobody_to_ask(tmp_path: Path) -> None:
     assert pick(lines, "registries")[0][1].startswith("no pattern names a registry without a wildcard")
 
 
-def test_several_are_asked_at_once_and_no_more_than_a_few() -> None:
-    """Each waits for another; and one that never answers ends with the time for all."""
+def test_several_are_asked_at_once(tmp_path: Path) -> None:
+    """Each waits for the others."""
     meeting = threading.Barrier(4, timeout=20)
 
     def reply(_: Received) -> Reply:
         meeting.wait()
         return answer(200)
 
+    machine = DoctorNode(tmp_path)
     with ExitStack() as stack:
         servers = [stack.enter_context(serving(reply)) for _ in range(4)]
-        hosts = [f"127.0.0.1:{server.port}" for server in servers]
-        # find_origin asks over plain HTTP first, so each server is asked twice.
-        probes = ask_registries(hosts, "", 20)
-    assert [probe.status for probe in probes] == [200] * 4
-    assert len(ask_registries(["127.0.0.1:1"] * 40, "", 20)) == MAX_REGISTRIES
+        machine.node.add("own", [f"127.0.0.1:{server.port}" for server in servers])
+        # A registry on loopback is asked over plain HTTP first, so each is asked twice.
+        lines = machine.lines(*machine.node.options(), "--online", "--registry-timeout", "20")
+    assert pick(lines, "registries") == [("ok", "answers, and asks for no credential")] * 4
+
+
+def test_no_more_than_a_few_are_asked(tmp_path: Path) -> None:
+    machine = DoctorNode(tmp_path)
+    machine.node.add("own", [f"127.0.1.{number}:1" for number in range(1, 20)])
+    with machine.running(has_socket=False):
+        lines = machine.lines("--online")
+    *asked, left = [line for line in lines if line["title"] == "registries"]
+    assert {line["level"] for line in asked} == {"problem"}
+    assert asked[0]["text"].endswith(" (without a proxy, by the environment of the kubelet)")
+    # The shell of the reader may have a proxy that the kubelet does not have.
+    assert asked[0]["next"] == "curl -v --noproxy '*' https://127.0.1.1:1/v2/"
+    assert (left["level"], left["text"]) == ("unknown", "3 more registries were not asked")
+
+
+def test_one_that_never_answers_ends_with_the_time_for_all(tmp_path: Path) -> None:
+    machine = DoctorNode(tmp_path)
     with serving(lambda _: Reply(after=5, is_closed=True)) as silent:
-        (probe,) = ask_registries([f"127.0.0.1:{silent.port}"], "", 0.5)
-    assert probe.problem
+        machine.node.add("own", [f"127.0.0.1:{silent.port}"])
+        lines = machine.lines(*machine.node.options(), "--online", "--registry-timeout", "0.3")
+    assert [level for level, _ in pick(lines, "registries")] == ["problem"]
 
 
-def test_a_date_that_is_none_tells_nothing() -> None:
+def test_a_date_that_is_none_tells_nothing(tmp_path: Path) -> None:
     raw = b"HTTP/1.1 200 OK\r\nDate: soon\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    machine = DoctorNode(tmp_path)
     with serving(lambda _: Reply(raw=raw)) as server:
-        (probe,) = ask_registries([f"127.0.0.1:{server.port}"], "", 20)
-    assert (probe.status, probe.skew_seconds) == (200, None)
+        machine.node.add("own", [f"127.0.0.1:{server.port}"])
+        lines = machine.lines(*machine.node.options(), "--online")
+    assert [level for level, _ in pick(lines, "registries")] == ["ok"]
+    assert pick(lines, "clock") == []
 
 
-def test_a_runtime_tells_its_version_and_a_socket_without_one_why_not(tmp_path: Path) -> None:
+def test_the_registry_that_agrees_most_counts(tmp_path: Path) -> None:
+    """One registry with a wrong clock does not make this machine wrong."""
+    machine = DoctorNode(tmp_path)
+    with serving(lambda _: answer(ahead=timedelta(hours=1))) as wrong, serving(lambda _: answer()) as right:
+        machine.node.add("own", [f"127.0.0.1:{server.port}" for server in (wrong, right)])
+        lines = machine.lines(*machine.node.options(), "--online")
+    assert pick(lines, "clock") == [("ok", f"within 60 s of 127.0.0.1:{right.port}")]
+
+
+def test_a_runtime_tells_its_version_and_one_that_is_silent_why_not(tmp_path: Path) -> None:
+    machine = DoctorNode(tmp_path)
+    machine.node.add("any", ["*.example"])
     with running_containerd() as containerd:
-        version, problem = ask_runtime(str(containerd.socket), 20)
-    assert version is not None
-    assert (version.name, problem) == ("containerd", "")
-    assert ask_runtime(str(tmp_path / "none"), 1)[0] is None
+        machine.socket = containerd.socket
+        with machine.running(has_socket=False):
+            ((level, text),) = pick(machine.lines("--online"), "container runtime", "version")
+    assert (level, text.startswith("containerd "), text.endswith(", CRI v1")) == ("ok", True, True)
+    machine.socket = tmp_path / "silent.sock"
+    with machine.running():
+        lines = machine.lines("--online", "--registry-timeout", "0.3")
+    assert [level for level, _ in pick(lines, "container runtime", "version")] == ["unknown"]

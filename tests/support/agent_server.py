@@ -185,7 +185,7 @@ def bound(path: Path, backlog: int = 128) -> Iterator[socket.socket]:
 
 
 @contextmanager
-def telling(path: Path, document: Mapping[str, object]) -> Iterator[str]:
+def telling(path: Path, document: Mapping[str, object], status: int = 200) -> Iterator[str]:
     """Answer whatever is asked at *path* with one document."""
     path.parent.mkdir(exist_ok=True)
     path.parent.chmod(0o755)
@@ -198,7 +198,7 @@ def telling(path: Path, document: Mapping[str, object]) -> Iterator[str]:
                 return
             with connection:
                 connection.recv(65536)
-                connection.sendall(http(document))
+                connection.sendall(http(document, status))
 
     with bound(path) as listener:
         serving = threading.Thread(target=serve, args=(listener,))

@@ -108,14 +108,16 @@ def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess
     return done
 
 
-def run_in_process(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+def run_in_process(
+    *words: str, stdin: str = "", cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
     """Do the same as ``run_keyferry`` in this process, which takes milliseconds; an unforeseen exception is raised.
 
     Python's own variables, such as PYTHONIOENCODING, have no effect.
     """
     entry = str(Path(keyferry.__file__).with_name("__main__.py"))
     env = {"NO_COLOR": "1", "COLUMNS": WIDTH, **env}
-    done = call_in_process(lambda: main(words), [entry, *words], cwd=cwd, env=env)
+    done = call_in_process(lambda: main(words), [entry, *words], stdin=stdin.encode(), cwd=cwd, env=env)
     check_output(done.stdout)
     return done
 
@@ -136,14 +138,21 @@ def call_in_process(
     ):
         given.write(stdin)
         given.seek(0)
-        with (
-            _environment(env),
-            contextlib.chdir(cwd or "."),
-            _debug_logs(),
-            _standard_streams(given, stdout, stderr),
-        ):
-            code = _call(program, argv)
+        code = call_on_streams(program, argv, (given, stdout, stderr), cwd=cwd, env=env)
         return subprocess.CompletedProcess(argv, code, _text_of(stdout), _text_of(stderr))
+
+
+def call_on_streams(
+    program: Callable[[], int | None],
+    argv: list[str],
+    streams: tuple[IO[bytes], IO[bytes], IO[bytes]],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str],
+) -> int:
+    """Do the same with these standard streams; return the exit code."""
+    with _environment(env), contextlib.chdir(cwd or "."), _debug_logs(), _standard_streams(*streams):
+        return _call(program, argv)
 
 
 def _call(program: Callable[[], int | None], argv: list[str]) -> int:

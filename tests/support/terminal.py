@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -12,11 +13,15 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple, Self
 
+from keyferry.cli.main import main
+
+from .commands import call_on_streams
 from .plugins import PATIENCE_SECONDS
 
 # The terminal becomes that of the session, as it is for a program that a person starts.
@@ -128,6 +133,32 @@ def keyferry_on_terminal(*words: str, columns: int = 80, cwd: Path | None = None
     """Run a command of keyferry to its end on a terminal of that width."""
     with Terminal((sys.executable, "-m", "keyferry", *words), columns=columns, cwd=cwd, env=env) as terminal:
         return terminal.finish()
+
+
+def show_in_process(*words: str, columns: int = 80, cwd: Path | None = None, **env: str) -> Shown:
+    """Do the same as ``keyferry_on_terminal`` in this process, which takes milliseconds."""
+    ours, theirs = pty.openpty()
+    _set_size(theirs, columns)
+    written = bytearray()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while data := os.read(ours, 65536):
+                written.extend(data)
+
+    reader = threading.Thread(target=read)
+    with open(theirs, "r+b", buffering=0) as terminal:
+        reader.start()
+        status = call_on_streams(
+            lambda: main(words),
+            [sys.executable, *words],
+            (terminal, terminal, terminal),
+            cwd=cwd,
+            env={**dict.fromkeys(_UNSET, ""), "TERM": "xterm", **env},
+        )
+    reader.join()
+    os.close(ours)
+    return Shown(status, written.decode("utf-8", "replace"))
 
 
 def screen(raw: str) -> str:
