@@ -26,6 +26,6 @@ def server(aws: FakeAws) -> Iterator[FakeServer]:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, server: FakeServer) -> AwsMachine:
+def machine(tmp_path: Path, aws: FakeAws, server: FakeServer) -> AwsMachine:
     """A machine with an empty home whose STS is on loopback."""
-    return AwsMachine(tmp_path, AWS_ENDPOINT_URL_STS=server.url)
+    return AwsMachine(tmp_path, aws.secrets, AWS_ENDPOINT_URL_STS=server.url)
