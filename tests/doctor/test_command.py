@@ -270,7 +270,7 @@ def test_a_config_that_is_not_there_is_said(tmp_path: Path) -> None:
 def test_on_a_terminal_nothing_is_wider_than_it(columns: int, machine: DoctorNode) -> None:
     """But words that cannot be broken, and commands to paste."""
     with machine.running():
-        shown = show_in_process("doctor", columns=columns, **machine.variables).screen
+        shown = show_in_process("doctor", columns=columns, cwd=None, **machine.variables).screen
     lines = shown.split("\n")
     assert [
         line for line in lines if len(line) > columns and len(line.split()) > 1 and "try: " not in line
