@@ -69,10 +69,14 @@ class AgentHere(Agent):
         assert self.is_ready, self.log
         return self
 
+    def begin_to_stop(self) -> None:
+        """Tell it to stop, as systemd does."""
+        self._loop.call_soon_threadsafe(self._loop.handlers[signal.SIGTERM])
+
     def stop(self) -> None:
-        """Stop it as systemd does."""
+        """Stop it, and wait for its end."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.handlers[signal.SIGTERM])
+            self.begin_to_stop()
         self._thread.join(PATIENCE_SECONDS)
         assert not self._thread.is_alive()
 
