@@ -88,12 +88,12 @@ def tests_of(changed: str) -> list[str]:
     return sorted(each for each in found if (ROOT / each).exists())
 
 
-def _attacks_on(package: str) -> set[str]:
+@functools.cache
+def _attacks_on(package: str) -> frozenset[str]:
     """Return the attacks and the properties that import a package, or go through it by the table."""
     name = re.escape(package if package == "keyferry_plugins" else f"keyferry.{package}")
-    folders = ("tests/attacks/", "tests/property/", "tests/test_secrets.py")
-    found = {path for path in _naming(rf"\b{name}\b") if path.startswith(folders)}
-    return found | {f"tests/attacks/test_{each}.py" for each in ATTACKS.get(package, ())}
+    found = _naming(rf"\b{name}\b", "tests/attacks/", "tests/property/", "tests/test_secrets.py")
+    return frozenset(found) | {f"tests/attacks/test_{each}.py" for each in ATTACKS.get(package, ())}
 
 
 @functools.cache
@@ -103,9 +103,10 @@ def _users_of(support: str) -> frozenset[str]:
     return frozenset(test for user in users for test in tests_of(user))
 
 
-def _naming(pattern: str) -> list[str]:
-    """Return the Python files of the tests in which a pattern is found."""
-    return [path for path, text in _texts().items() if re.search(pattern, text)]
+def _naming(pattern: str, *places: str) -> list[str]:
+    """Return the Python files of the tests, or of some places among them, in which a pattern is found."""
+    found = (path for path in _texts() if path.startswith(places or "tests/"))
+    return [path for path in found if re.search(pattern, _texts()[path])]
 
 
 @functools.cache
