@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 from conformance.layout import lay_out, lay_out_programs
-from keyferry.errors import ConfigError, Problem
-from keyferry.images.config.validate import GATE
-from keyferry.images.load import check_config
-from keyferry.invoke.shim import MARK
-from keyferry.lint.code import Finding
-from keyferry.lint.kinds.providers import lint
-from support.lint import SECRET, codes, config, lint_provider, only, write
+from keyferry import load_providers
+from keyferry.errors import ConfigError
+from support.commands import run_in_process
+from support.lint import SECRET, Report, codes, config, lint_provider, lint_target, only, write
 from support.parts import root
 
 VECTORS = Path(__file__).resolve().parents[1] / "conformance" / "vectors" / "provider_config.json"
 
 
 def test_a_good_config_is_clean(tmp_path: Path) -> None:
-    report = lint(write(tmp_path, config()))
-    assert (report.findings, report.accepted, report.providers, report.kubernetes_text) == ((), True, 1, "")
+    report = lint_target(write(tmp_path, config()))
+    assert (report.findings, report.accepted, report.kubernetes_text) == ((), True, "")
 
 
 def test_all_problems_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -39,7 +37,7 @@ def test_all_problems_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> N
         "  defaultCacheDuration: -5s\n"
         "  extra: 1\n"
     )
-    report = lint(write(tmp_path, text))
+    report = lint_target(write(tmp_path, text))
     places = [(finding.code, finding.line, finding.column) for finding in report.findings]
     assert places == [
         ("KF121", 4, 3),
@@ -55,7 +53,7 @@ def test_all_problems_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> N
 def test_what_only_follows_from_another_problem_is_not_said(tmp_path: Path) -> None:
     """A misspelt field is not missing too, and a value of the wrong type is not empty too."""
     text = config({"defaultCacheDuration": 5, "env": [{"name": "A", "value": True}], "name": 1})
-    report = lint(
+    report = lint_target(
         write(
             tmp_path,
             text.replace("matchImages", "matchimages").replace('"apiVersion": "cred', '"api_version": "cred'),
@@ -76,12 +74,13 @@ def test_an_unknown_field_is_answered_with_the_known_ones(tmp_path: Path) -> Non
 def test_a_broken_file_does_not_hide_the_problems_of_another(tmp_path: Path) -> None:
     write(tmp_path, "a: [", "1.yaml")
     write(tmp_path, config({"matchImages": []}), "2.json")
-    report = lint(str(tmp_path))
+    report = lint_target(str(tmp_path))
     assert codes(report) == ["KF103", "KF123"]
     assert "1.yaml" in report.kubernetes_text
 
 
 TOKENS = {"serviceAccountTokenAudience": "a", "requireServiceAccount": True}
+GATE = "KubeletServiceAccountTokenForCredentialProviders"
 ON, OFF = {GATE: True}, {GATE: False}
 VERSIONS = [
     pytest.param("1.32", {}, {}, ["KF138"], id="not there yet"),
@@ -101,24 +100,17 @@ def test_service_account_tokens_follow_the_version_and_the_gate(
     tmp_path: Path, version: str, gates: dict[str, bool], fields: dict[str, str], expected: list[str]
 ) -> None:
     path = write(tmp_path, config({"tokenAttributes": TOKENS | fields}))
-    report = lint(path, kubernetes=version, gates=gates)
+    report = lint_target(path, versions=(version,), gates=gates)
     assert codes(report) == expected
     assert bool(report.kubernetes_text) == bool(expected)
 
 
 def test_a_directory_is_refused_before_1_34(tmp_path: Path) -> None:
     write(tmp_path, config())
-    assert lint(str(tmp_path), kubernetes="1.34").findings == ()
-    report = lint(str(tmp_path), kubernetes="1.33")
+    assert lint_target(str(tmp_path), versions=("1.34",)).findings == ()
+    report = lint_target(str(tmp_path), versions=("1.33",))
     assert (only(report).code, only(report).kubernetes) == ("KF112", "before 1.34")
     assert report.kubernetes_text.endswith(f"read {tmp_path}: is a directory")
-
-
-def test_a_missing_or_empty_target_is_a_finding(tmp_path: Path) -> None:
-    missing = lint(str(tmp_path / "none"))
-    assert (codes(missing), missing.unreadable, missing.accepted) == (["KF101"], True, False)
-    empty = lint(str(tmp_path))
-    assert (codes(empty), empty.unreadable) == (["KF102"], False)
 
 
 def _lay_out(given: dict[str, object], folder: Path) -> str:
@@ -137,27 +129,33 @@ def test_the_verdict_is_that_of_kubernetes_in_every_recorded_case(tmp_path: Path
             continue
         (tmp_path / str(number)).mkdir()
         path = _lay_out(case["input"], tmp_path / str(number))
-        report = lint(path, gates={GATE: bool(case["input"].get("featureGate", True))})
-        if report.accepted != case["want"]["ok"] or report.accepted == bool(report.kubernetes_text):
+        gates = {GATE: bool(case["input"].get("featureGate", True))}
+        report = lint_target(path, gates=gates, is_read_by_kubelet=True)
+        # Of a file that it takes for another kind, lint says what that kind lacks.
+        has_text = bool(report.kubernetes_text) or report.kind != "providers"
+        if report.accepted != case["want"]["ok"] or report.accepted == has_text:
             wrong.append(case["name"])
     assert cases
     assert wrong == []
 
 
-def _raised(path: str, bin_dir: Path, *, gate: bool = True) -> tuple[list[tuple[object, ...]], str]:
+Place = tuple[object, ...]
+
+
+def _raised(path: str, bin_dir: Path, *, gate: bool = True) -> tuple[list[Place], str]:
     try:
-        check_config(path, str(bin_dir), service_account_tokens=gate)
+        load_providers(path, bin_dir, service_account_tokens=gate)
     except ConfigError as error:
         return [_place(problem) for problem in error.problems], error.kubernetes_text
     return [], ""
 
 
-def _place(found: Problem | Finding) -> tuple[object, ...]:
-    return found.code, found.file, found.line, found.column, found.path, found.message, found.kubernetes_text
+def _place(found: object) -> Place:
+    place: Place = attrgetter("code", "file", "line", "column", "path", "message", "kubernetes_text")(found)
+    return place
 
 
-def _errors(path: str, bin_dir: Path, *, gate: bool = True) -> tuple[list[tuple[object, ...]], str]:
-    report = lint(path, bin_dir=str(bin_dir), gates={GATE: gate})
+def _errors(report: Report) -> tuple[list[Place], str]:
     errors = [_place(finding) for finding in report.findings if finding.severity == "error"]
     return errors, report.kubernetes_text
 
@@ -173,7 +171,12 @@ def test_the_library_raises_the_errors_of_lint(tmp_path: Path) -> None:
         gate = bool(case["input"].get("featureGate", True))
         for folder in (bin_dir, tmp_path / "missing"):
             raised = _raised(path, folder, gate=gate)
-            assert raised == _errors(path, folder, gate=gate), case["name"]
+            report = lint_target(path, bin_dir=str(folder), gates={GATE: gate}, is_read_by_kubelet=True)
+            if report.kind == "providers":
+                assert raised == _errors(report), case["name"]
+            else:
+                assert raised[0]
+                assert not report.accepted
             refused += bool(raised[0])
     assert refused > 500
 
@@ -188,22 +191,10 @@ def test_no_problem_hides_another_from_the_library(tmp_path: Path) -> None:
     write(folder, config({"name": "none", "extra": 1}), "3.json")
     problems, text = _raised(str(folder), tmp_path / "bin")
     assert [problem[0] for problem in problems] == ["KF103", "KF142", "KF126", "KF141", "KF107"]
-    assert text == lint(str(folder)).kubernetes_text
+    assert text == lint_target(str(folder)).kubernetes_text
     problems, text = _raised(str(folder), tmp_path / "no-bin")
     assert sorted(str(problem[0]) for problem in problems) == ["KF103", "KF107", "KF126", "KF140"]
     assert text == f"plugin binary directory {tmp_path}/no-bin did not exist"
-
-
-def test_a_negative_duration_is_an_error_at_its_place(tmp_path: Path) -> None:
-    """A duration of nothing is only worth a look."""
-    finding = only(lint_provider(tmp_path, defaultCacheDuration="-1ns"))
-    assert (finding.code, finding.severity, finding.path) == (
-        "KF126",
-        "error",
-        "providers[0].defaultCacheDuration",
-    )
-    assert codes(lint_provider(tmp_path, defaultCacheDuration="0s")) == ["KF176"]
-    assert codes(lint_provider(tmp_path, defaultCacheDuration="1ns")) == []
 
 
 PROVIDERS = [
@@ -235,6 +226,7 @@ PROVIDERS = [
     pytest.param({"defaultCacheDuration": "0s"}, "KF176", id="no cache"),
     pytest.param({"defaultCacheDuration": "12h0m1s"}, "KF177", id="long cache"),
     pytest.param({"apiVersion": "credentialprovider.kubelet.k8s.io/v1beta1"}, "KF178", id="old protocol"),
+    pytest.param({"apiVersion": "credentialprovider.kubelet.k8s.io/v1alpha1"}, "KF178", id="older protocol"),
 ]
 
 
@@ -263,6 +255,7 @@ def test_a_provider_that_is_hardly_meant_is_named(
         {"env": [{"name": "PASSWORD", "value": ""}, {"name": "USE_TOKEN", "value": "true"}]},
         {"args": ["get-credentials", "--v=3", "--token-file", "/x", "--use-token", "--json"]},
         {"defaultCacheDuration": "12h"},
+        {"defaultCacheDuration": "1ns"},
         {"name": "acr-credential-provider.exe", "args": ["c:\\k\\azure.json"]},
         {"matchImages": ["*.dkr.ecr.*.amazonaws.com.cn"]},
         *(
@@ -285,30 +278,27 @@ def test_exe_is_named_only_beside_other_names(tmp_path: Path) -> None:
         "matchImages": ["other.example"],
     }
     both = config(providers=[other | {"name": "a.exe", "matchImages": ["a.example"]}, other])
-    finding = only(lint(write(tmp_path, both)))
+    finding = only(lint_target(write(tmp_path, both)))
     assert (finding.code, finding.path) == ("KF171", "providers[0].name")
-    assert lint(write(tmp_path, both.replace('"ecr"', '"b.exe"'))).findings == ()
-
-
-@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
-def test_an_old_protocol_is_information(tmp_path: Path, version: str) -> None:
-    fields = {"apiVersion": f"credentialprovider.kubelet.k8s.io/{version}"}
-    assert only(lint_provider(tmp_path, **fields)).severity == "info"
+    assert lint_target(write(tmp_path, both.replace('"ecr"', '"b.exe"'))).findings == ()
 
 
 def test_old_config_versions_and_later_documents_are_named(tmp_path: Path) -> None:
     text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: CredentialProviderConfig\nproviders:\n"
     provider = json.dumps(json.loads(config())["providers"][0])
-    report = lint(write(tmp_path, f"{text}- {provider}\n---\n# nothing\n---\nproviders: []\n"))
+    report = lint_target(write(tmp_path, f"{text}- {provider}\n---\n# nothing\n---\nproviders: []\n"))
     assert [(finding.code, finding.line) for finding in report.findings] == [("KF179", 1), ("KF180", 7)]
-    assert lint(write(tmp_path, f"---\n{text.replace('beta1', '')}- {provider}\n---\n# end\n")).findings == ()
+    assert (
+        lint_target(write(tmp_path, f"---\n{text.replace('beta1', '')}- {provider}\n---\n# end\n")).findings
+        == ()
+    )
 
 
 def test_entries_of_a_directory_that_are_ignored_are_named(tmp_path: Path) -> None:
     for name in ("a.yaml", "b.YAML", "c.yaml.bak", "d.yaml~", "e", "..data"):
         write(tmp_path, config(), name)
     (tmp_path / "sub").mkdir()
-    report = lint(str(tmp_path))
+    report = lint_target(str(tmp_path))
     assert set(codes(report)) == {"KF181"}
     assert [os.path.basename(finding.file) for finding in report.findings] == [
         "b.YAML",
@@ -320,37 +310,29 @@ def test_entries_of_a_directory_that_are_ignored_are_named(tmp_path: Path) -> No
     assert "rename it to 'b.yaml'" in report.findings[0].message
 
 
-def test_plugins_beside_their_config_are_no_ignored_files(tmp_path: Path) -> None:
-    write(tmp_path, config())
-    (tmp_path / "plugin").write_text("#!/bin/sh\n")
-    (tmp_path / "plugin").chmod(0o755)
-    tmp_path.chmod(0o755)
-    assert lint(str(tmp_path), bin_dir=str(tmp_path)).findings == ()
-
-
-def put_shim(home: Path) -> None:
+def put_shim(config: str, home: Path) -> None:
     """Put a shim in front of the plugin."""
-    (home / "plugin").rename(home / "plugin.real")
-    (home / "plugin").write_bytes(MARK)
-    (home / "plugin").chmod(0o755)
-    (home / "plugin.agent").symlink_to("/run/keyferry/agent.sock")
+    words = ("--config", config, "--bin-dir", str(home), "--shim", "python")
+    done = run_in_process("bridge", "kubelet", "install", "--in-front-of", "plugin", *words)
+    assert done.returncode == 0, done.stderr
 
 
-def test_the_files_of_a_shim_are_no_ignored_files(tmp_path: Path) -> None:
-    write(tmp_path, config())
-    (tmp_path / "plugin").write_text("#!/bin/sh\n")
-    (tmp_path / "plugin").chmod(0o755)
-    tmp_path.chmod(0o755)
-    put_shim(tmp_path)
-    assert lint(str(tmp_path), bin_dir=str(tmp_path)).findings == ()
+@pytest.mark.parametrize("has_shim", [False, True])
+def test_plugins_beside_their_config_are_no_ignored_files(tmp_path: Path, *, has_shim: bool) -> None:
+    """Nor are the files of a shim."""
+    path, home = write(tmp_path, config()), _bin_dir(tmp_path)
+    (home / "config.yaml").symlink_to(path)
+    if has_shim:
+        put_shim(path, home)
+    assert lint_target(str(home), bin_dir=str(home)).findings == ()
 
 
 def test_the_plugin_behind_a_shim_is_looked_at(tmp_path: Path) -> None:
     path, home = write(tmp_path, config()), _bin_dir(tmp_path)
-    put_shim(home)
-    assert lint(path, bin_dir=str(home)).findings == ()
+    put_shim(path, home)
+    assert lint_target(path, bin_dir=str(home)).findings == ()
     (home / "plugin.real").chmod(0o775)
-    finding = only(lint(path, bin_dir=str(home)))
+    finding = only(lint_target(path, bin_dir=str(home)))
     assert finding.code == "KF191"
     assert "plugin.real" in finding.message
 
@@ -359,7 +341,7 @@ def test_the_plugin_behind_a_shim_is_looked_at(tmp_path: Path) -> None:
 def test_a_config_that_others_can_write_is_named(tmp_path: Path, mode: int, who: str) -> None:
     path = write(tmp_path, config())
     os.chmod(path, mode)
-    finding = only(lint(path))
+    finding = only(lint_target(path))
     assert finding.code == "KF182"
     assert finding.message.startswith(who)
 
@@ -374,16 +356,16 @@ def _bin_dir(folder: Path) -> Path:
 
 def test_plugins_and_their_folder_are_looked_at(tmp_path: Path) -> None:
     path, home = write(tmp_path, config()), _bin_dir(tmp_path)
-    assert lint(path, bin_dir=str(home)).findings == ()
+    assert lint_target(path, bin_dir=str(home)).findings == ()
     home.chmod(0o777)
     (home / "plugin").chmod(0o775)
-    assert codes(lint(path, bin_dir=str(home))) == ["KF190", "KF191"]
+    assert codes(lint_target(path, bin_dir=str(home))) == ["KF190", "KF191"]
     (home / "plugin").chmod(0o644)
     home.chmod(0o755)
-    assert codes(lint(path, bin_dir=str(home))) == ["KF142"]
+    assert codes(lint_target(path, bin_dir=str(home))) == ["KF142"]
     (home / "plugin").unlink()
-    assert codes(lint(path, bin_dir=str(home))) == ["KF141"]
-    missing = lint(path, bin_dir=str(tmp_path / "none"))
+    assert codes(lint_target(path, bin_dir=str(home))) == ["KF141"]
+    missing = lint_target(path, bin_dir=str(tmp_path / "none"))
     assert codes(missing) == ["KF140"]
     assert missing.kubernetes_text.endswith("did not exist")
 
@@ -392,17 +374,17 @@ def test_links_are_followed(tmp_path: Path) -> None:
     path, home = write(tmp_path, config()), _bin_dir(tmp_path)
     (home / "plugin").rename(home / "real")
     (home / "plugin").symlink_to("real")
-    assert lint(path, bin_dir=str(home)).findings == ()
+    assert lint_target(path, bin_dir=str(home)).findings == ()
     out = tmp_path / "out"
     out.mkdir()
     (home / "real").rename(out / "real")
     (home / "plugin").unlink()
     (home / "plugin").symlink_to(out / "real")
     out.chmod(0o755)
-    assert codes(lint(path, bin_dir=str(home))) == ["KF193"]
+    assert codes(lint_target(path, bin_dir=str(home))) == ["KF193"]
     out.chmod(0o777)
     (out / "real").chmod(0o777)
-    assert codes(lint(path, bin_dir=str(home))) == ["KF191", "KF191", "KF193"]
+    assert codes(lint_target(path, bin_dir=str(home))) == ["KF191", "KF191", "KF193"]
 
 
 @root
@@ -410,14 +392,14 @@ def test_plugins_of_other_users_are_named(tmp_path: Path) -> None:
     path, home = write(tmp_path, config()), _bin_dir(tmp_path)
     os.chown(home, 4242, -1)
     os.chown(home / "plugin", 4242, -1)
-    assert codes(lint(path, bin_dir=str(home))) == ["KF192", "KF192"]
+    assert codes(lint_target(path, bin_dir=str(home))) == ["KF192", "KF192"]
 
 
 def test_a_refused_name_is_not_looked_for(tmp_path: Path) -> None:
     """A name that leads out of the bin dir is refused, and nothing outside is touched."""
     path, home = write(tmp_path, config({"name": "../plugin"})), _bin_dir(tmp_path)
-    assert codes(lint(path, bin_dir=str(home))) == ["KF121"]
-    assert codes(lint(write(tmp_path, config({"name": ""})), bin_dir=str(home))) == ["KF142"]
+    assert codes(lint_target(path, bin_dir=str(home))) == ["KF121"]
+    assert codes(lint_target(write(tmp_path, config({"name": ""})), bin_dir=str(home))) == ["KF142"]
 
 
 PATTERNS = [
@@ -513,7 +495,7 @@ def test_a_pattern_that_adds_nothing_is_named_once(tmp_path: Path, patterns: lis
 
 def test_a_pattern_of_two_providers_is_named_at_the_second(tmp_path: Path) -> None:
     first = json.loads(config())["providers"][0]
-    report = lint(write(tmp_path, config(providers=[first, first | {"name": "other"}])))
+    report = lint_target(write(tmp_path, config(providers=[first, first | {"name": "other"}])))
     finding = only(report)
     assert (finding.code, finding.severity) == ("KF167", "info")
     assert finding.path == "providers[1].matchImages[0]"

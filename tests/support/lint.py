@@ -1,4 +1,4 @@
-"""Configs to lint, and shortcuts to inspect the findings."""
+"""Configs to lint, and what lint finds in them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 from keyferry.lint.code import Finding
 from keyferry.lint.kinds.federation import FederationFile
-from keyferry.lint.kinds.providers import lint
 from keyferry.lint.report import LintReport
 from keyferry.lint.run import LintRequest, find_federations, lint_files
 from keyferry.lint.source import read_source
 
+# The type of a report, for tests that hand one around.
+Report = LintReport
 SECRET = "hunter2-hunter2"
 
 
@@ -32,30 +33,35 @@ def config(provider: dict[str, object] | None = None, **fields: object) -> str:
     return json.dumps(whole | fields)
 
 
-def write(folder: Path, text: str, name: str = "config.yaml") -> str:
+def write(folder: Path, text: str, name: str = "config.yaml", mode: int = 0o644) -> str:
     path = folder / name
-    path.write_text(text)
-    path.chmod(0o644)
+    path.write_bytes(text.encode())
+    path.chmod(mode)
     return str(path)
 
 
-def codes(report: LintReport) -> list[str]:
+def lint_target(path: str, *beside: str, bin_dir: str | None = None, **options: Any) -> Report:
+    """Lint one file as the command does, with other files *beside* it; *options* are fields of the request."""
+    targets = ((path, bin_dir), *((each, None) for each in beside))
+    return lint_files(LintRequest(targets=targets, **options)).reports[0]
+
+
+def lint_provider(folder: Path, **fields: object) -> Report:
+    return lint_target(write(folder, config(fields)))
+
+
+def codes(report: Report) -> list[str]:
     return [finding.code for finding in report.findings]
 
 
-def lint_provider(folder: Path, **fields: object) -> LintReport:
-    return lint(write(folder, config(fields)))
+def places(report: Report) -> list[tuple[str, str, int | None]]:
+    """The code, path and line of each finding."""
+    return [(each.code, each.path, each.line) for each in report.findings]
 
 
-def only(report: LintReport) -> Finding:
+def only(report: Report) -> Finding:
     assert len(report.findings) == 1, report.findings
     return report.findings[0]
-
-
-def lint_target(path: str, *, bin_dir: str | None = None, **options: Any) -> LintReport:
-    """Lint one file as the command does; *options* are fields of the request."""
-    (report,) = lint_files(LintRequest(targets=((path, bin_dir),), **options)).reports
-    return report
 
 
 def federations(*paths: str) -> tuple[FederationFile, ...]:
