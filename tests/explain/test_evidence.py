@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +41,6 @@ from support.situations import (
     login_secret,
     nothing,
     situation_here,
-    situation_world,
     tell,
     web,
 )
@@ -98,17 +96,12 @@ def replace_plugin(world: PodWorld) -> None:
     world.change_later(plugin)
 
 
-def restart_kubelet(world: PodWorld) -> None:
-    time.sleep(2)  # the system tells when it started
-    world.start_kubelet()
-
-
 PROVIDERS = "--config /etc/kubernetes/providers.yaml --bin-dir /usr/libexec/credential-providers"
 CHANGES = {
     "secret-changed": (secret_changed, nothing, "", "shop/regcred"),
     "secret-created": (secret_created, nothing, "", "shop/regcred"),
     "account-annotated": (account_annotated, nothing, f"{PROVIDERS} --request-token", "account"),
-    "kubelet-restarted": (with_plugin, restart_kubelet, "", "kubelet .*started"),
+    "kubelet-restarted": (with_plugin, PodWorld.restart_kubelet_later, "", "kubelet .*started"),
     "plugin-replaced": (with_plugin, replace_plugin, "", "credential-providers/acme-registry"),
 }
 
@@ -150,6 +143,17 @@ def test_an_image_alone_is_told_what_the_kubelet_has_not_read(tmp_path: Path) ->
     assert "after the kubelet started" in " ".join(text.split())
     # A config that is given is not the kubelet's.
     assert (given["evidence"]["kubeletStarted"], given["evidence"]["unread"]) == (None, [])
+
+
+def test_a_config_that_is_not_read_yet_does_not_excuse_a_secret(tmp_path: Path) -> None:
+    """The kubelet reads secrets for each pull."""
+
+    def make(world: PodWorld) -> None:
+        old_config(world)
+        wrong_password(world, failed(IMAGE, unauthorized(IMAGE)))
+
+    with situation_here(tmp_path, make, change_config) as world:
+        assert tell(world).verdict == ("no", "refused")
 
 
 def test_a_refusal_is_as_sure_from_a_laptop(tmp_path: Path) -> None:
@@ -229,9 +233,6 @@ def test_the_end_of_a_long_message_counts(tmp_path: Path) -> None:
     assert re.search(r"\b401\b", told.first_line), told.text
 
 
-# The kubelet's own limit.
-
-
 # Several containers.
 
 
@@ -305,7 +306,7 @@ def test_status_and_events_come_from_files_too(tmp_path: Path) -> None:
     def of(world: PodWorld, resource: str) -> list[Json]:
         return [each for (_, kind, *_), each in world.api.objects.items() if kind == resource]
 
-    with situation_world(tmp_path, make) as world:
+    with situation_here(tmp_path, make) as world:
         events = {"apiVersion": "v1", "kind": "List", "items": of(world, "events")}
         documents = [*of(world, "pods"), *of(world, "secrets"), *of(world, "serviceaccounts"), events]
         (tmp_path / "web.yaml").write_text("---\n".join(json.dumps(each) + "\n" for each in documents))

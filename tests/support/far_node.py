@@ -7,8 +7,6 @@ whole node's files below ``/host``.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +19,11 @@ from .commands import Node
 from .kube import TOKEN, Kube
 from .kubernetes_api import Json, KubernetesApi, account, pod
 from .kubernetes_exec import Exec, Finished
+from .plugin_forks import run_keyferry_forked
 from .pod_world import PodWorld
 
 NODE = "node1"
 AGENT_LABELS = {"app.kubernetes.io/name": "keyferry"}
-_SECONDS = 60
 # Variables of the caller's machine.
 _CALLERS = ("KEYFERRY_AGENT", "KEYFERRY_CONFIG", "KEYFERRY_BIN_DIR", "KUBECONFIG", "KUBERC")
 
@@ -156,15 +154,9 @@ class FarNode:
         assert program == "keyferry"
         # What isolates a test from this machine stays.
         clean = {name: value for name, value in os.environ.items() if name not in _CALLERS}
-        done = subprocess.run(
-            [sys.executable, "-m", "keyferry", *self._own_paths(words)],
-            env={**clean, "HOME": str(self.files.folder), "NO_COLOR": "1", **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=_SECONDS,
-        )
-        return Finished(done.returncode, done.stdout, self.notes + done.stderr)
+        env = {**clean, "HOME": str(self.files.folder), "NO_COLOR": "1", **env}
+        code, stdout, stderr = run_keyferry_forked(self._own_paths(words), env)
+        return Finished(code, stdout.encode(), self.notes + stderr.encode())
 
     def _own_paths(self, words: list[str]) -> list[str]:
         """Return a command line with this node's own paths, in place of what is found below ``/host``."""

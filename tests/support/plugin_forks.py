@@ -1,6 +1,7 @@
-"""Plugins in processes of their own, forked from one that has loaded them all, where a pause only moves the clock.
+"""Programs in processes of their own, forked from one that has loaded them: a run takes milliseconds.
 
-A run takes milliseconds, and nobody waits for retries. This file is also the program from which they are forked.
+For plugins a pause only moves the clock, so that nobody waits for retries. This file is also the program from which
+they are forked.
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, SupportsIndex
 
+# What the commands load that tests run so.
+_LOADED = (
+    "keyferry.cli.main",
+    "keyferry.cli.explain",
+    "keyferry.cli.doctor",
+    "keyferry.cli.records",
+    "keyferry.pulls.cri",
+)
 # Shorter pauses are those of a process that looks again whether a file is still locked by another.
 _SHORT_SECONDS = 0.1
 
@@ -29,6 +38,18 @@ def run_forked(
     source: str, name: str, stdin: str, args: Sequence[str], env: Mapping[str, str]
 ) -> tuple[int, str, str]:
     """Run the module *name* of the plugins in *source*; return the exit status and what it wrote to both streams."""
+    argv = [f"keyferry-{name.replace('_', '-')}", *args]
+    return _run_forked(_server(source), f"keyferry_plugins.{name}", argv, stdin, env)
+
+
+def run_keyferry_forked(words: Sequence[str], env: Mapping[str, str]) -> tuple[int, str, str]:
+    """Run a command of keyferry, with empty standard input; return the same."""
+    return _run_forked(_server(""), "keyferry.cli.main", ["keyferry", *words], "", env)
+
+
+def _run_forked(
+    server: str, module: str, argv: Sequence[str], stdin: str, env: Mapping[str, str]
+) -> tuple[int, str, str]:
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as stdout,
@@ -37,9 +58,9 @@ def run_forked(
     ):
         given.write(stdin.encode())
         given.seek(0)
-        channel.connect(_server(source))
+        channel.connect(server)
         socket.send_fds(channel, [b"\n"], [file.fileno() for file in (given, stdout, stderr)])
-        request = {"name": name, "args": list(args), "env": dict(env), "folder": str(Path.cwd())}
+        request = {"module": module, "argv": list(argv), "env": dict(env), "folder": str(Path.cwd())}
         channel.sendall(json.dumps(request).encode())
         channel.shutdown(socket.SHUT_WR)
         status = int(_read_all(channel))
@@ -57,7 +78,10 @@ def _read_all(channel: socket.socket) -> bytes:
 
 @cache
 def _server(source: str) -> str:
-    """Start the program, once; return the path of its socket. It ends when its standard input does."""
+    """Start the program for the plugins in *source*, or for keyferry; return the path of its socket.
+
+    It ends when its standard input does.
+    """
     folder = tempfile.TemporaryDirectory(prefix="forks-")
     path = str(Path(folder.name, "socket"))
     server = subprocess.Popen(
@@ -80,10 +104,16 @@ def _server(source: str) -> str:
 def _serve(source: str, path: str) -> None:
     """Return in the process of a run, or exit in the program itself when whoever started it has gone."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that have reported
-    sys.path.insert(0, source)
-    _step_clock()
-    for file in Path(source, "keyferry_plugins").glob("[a-z]*.py"):
-        import_module(f"keyferry_plugins.{file.stem}")
+    if source:
+        sys.path.insert(0, source)
+        _step_clock()
+        loaded = [
+            f"keyferry_plugins.{file.stem}" for file in Path(source, "keyferry_plugins").glob("[a-z]*.py")
+        ]
+    else:
+        loaded = list(_LOADED)
+    for each in loaded:
+        import_module(each)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(64)
@@ -114,8 +144,9 @@ def _run(channel: socket.socket) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["env"])
-    sys.argv = [f"keyferry-{request['name'].replace('_', '-')}", *request["args"]]
-    import_module(f"keyferry_plugins.{request['name']}").main()
+    time.tzset()
+    sys.argv = request["argv"]
+    sys.exit(import_module(request["module"]).main())
 
 
 def _step_clock() -> None:

@@ -114,6 +114,16 @@ class PodWorld:
         os.utime(path, (then, then))
         self._pass(2.1)
 
+    def restart_kubelet_later(self) -> None:
+        """Let the kubelet be one that started two seconds from now, by the system's clock, and let them pass."""
+        self.kubelet.close()
+        self.kubelet_pid = int(PID)
+        # Field 22 is the start, counted from that of the system.
+        stat = f"{PID} (kubelet) S {'0 ' * 30}".encode()
+        self.processes.write(self.kubelet_pid, "kubelet", *self._flags(), stat=stat)
+        (self.processes.folder / "stat").write_text(f"btime {int(time.time()) + 2}\n")
+        self._pass(2.1)
+
     def _begin_next_second(self) -> None:
         self._pass(1 - time.time() % 1)
 
