@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keyferry import parse_image
 from keyferry.agent.access import Caller, EvictionLimit
 from keyferry.agent.journal import (
     NO_PROVIDER,
@@ -19,7 +23,7 @@ from keyferry.agent.journal import (
     result_of_provision,
 )
 from keyferry.agent.providers import AgentProviders
-from keyferry.api.credentialprovider.v1 import AuthConfig
+from keyferry.api.credentialprovider.v1 import AuthConfig, CredentialProviderResponse
 from keyferry.errors import (
     KeyferryError,
     PluginExitError,
@@ -29,7 +33,6 @@ from keyferry.errors import (
 )
 from keyferry.images.answer import Provision, ProvisionOutcome
 from keyferry.images.provider.provider import Provider
-from keyferry.images.reference import parse_image
 from support.scripted import Clock, Scripted, attributes, configured, response
 
 
@@ -60,14 +63,12 @@ def test_the_last_request_of_a_user_outlives_the_list() -> None:
 
 
 def test_users_and_accounts_are_bounded() -> None:
-    journal = Journal(is_on=True)
-    for number in range(2000):
+    journal, sizes = Journal(is_on=True, max_entries=3), []
+    for number in range(4000):
         journal.add(caller(number), decision("image", f"ns/account{number:04}"), 1.0, 0.0)
-    assert len(journal._last_of_user) <= 256
-    assert journal.accounts() == [f"ns/account{number:04}" for number in range(1500, 2000)]
-
-
-NAMES = ("plugin",)
+        sizes.append(len(pickle.dumps(journal)) if number % 100 == 0 else 0)
+    assert max(sizes[2000:]) <= max(sizes[:2000]) + 100  # larger numbers take a few bytes more
+    assert journal.accounts() == [f"ns/account{number:04}" for number in range(3500, 4000)]
 
 
 def world(plugin: Scripted, **fields: object) -> AgentProviders:
@@ -75,52 +76,51 @@ def world(plugin: Scripted, **fields: object) -> AgentProviders:
     return AgentProviders([Provider(configured(**fields), plugin, clock=clock)], clock=clock)  # type: ignore[arg-type] # as configured
 
 
-def test_a_run_and_then_the_cache() -> None:
-    asked = world(Scripted(response(cache_seconds=60)))
-    ran, cached = (result_of_answer(asked.lookup("reg.io/app")) for _ in range(2))
-    assert ran == DecisionResult(
-        outcome=DecisionOutcome.ANSWERED,
-        source="run",
-        reason="provider 'plugin': the plugin was run",
-        providers=NAMES,
-    )
-    assert cached == DecisionResult(
-        outcome=DecisionOutcome.ANSWERED,
-        source="cache",
-        reason="provider 'plugin': from the cache",
-        providers=NAMES,
-    )
+FULL, EMPTY = response(cache_seconds=60), response(cache_seconds=60, keys=())
+OTHERS = response(cache_seconds=60, keys=("other.io",))
 
 
-def test_an_answer_without_a_credential_says_so() -> None:
-    asked = world(Scripted(response(cache_seconds=60, keys=())))
-    for way, source in (("the plugin was run", "run"), ("from the cache", "cache")):
-        found = result_of_answer(asked.lookup("reg.io/app"))
-        reason = f"provider 'plugin': {way}, without a credential"
-        assert found == DecisionResult(
-            outcome=DecisionOutcome.NO_CREDENTIAL, source=source, reason=reason, providers=NAMES
+@pytest.mark.parametrize(
+    ("answer", "outcome", "ending"),
+    [
+        pytest.param(FULL, DecisionOutcome.ANSWERED, "", id="a credential"),
+        pytest.param(EMPTY, DecisionOutcome.NO_CREDENTIAL, ", without a credential", id="none"),
+        pytest.param(
+            OTHERS, DecisionOutcome.NO_CREDENTIAL, ", without a credential for the image", id="one for others"
+        ),
+    ],
+)
+def test_an_answer_is_told_with_its_source(
+    answer: CredentialProviderResponse, outcome: DecisionOutcome, ending: str
+) -> None:
+    asked = world(Scripted(answer))
+    for source, words in (("run", "the plugin was run"), ("cache", "from the cache")):
+        assert result_of_answer(asked.lookup("reg.io/app")) == DecisionResult(
+            outcome=outcome,
+            source=source,
+            reason=f"provider 'plugin': {words}{ending}",
+            providers=("plugin",),
         )
 
 
-def test_an_answer_whose_keys_are_for_other_images_says_so() -> None:
-    """A failure beside it counts for more."""
-    answers = Scripted(response(cache_seconds=60, keys=("other.io",)))
-    reason = "provider 'plugin': the plugin was run, without a credential for the image"
-    assert result_of_answer(world(answers).lookup("reg.io/app")) == DecisionResult(
-        outcome=DecisionOutcome.NO_CREDENTIAL, source="run", reason=reason, providers=NAMES
+def test_a_failure_counts_for_more_than_an_answer_without_a_credential() -> None:
+    made = [
+        Provider(configured(), Scripted(OTHERS)),
+        Provider(configured(name="broken"), Scripted(PluginExitError("broken", 1))),
+    ]
+    found = result_of_answer(AgentProviders(made).lookup("reg.io/app"))
+    assert (found.outcome, found.providers) == (DecisionOutcome.FAILED, ("plugin", "broken"))
+    assert found.reason.startswith(
+        "provider 'plugin': the plugin was run, without a credential for the image"
     )
-    fails = Provider(configured(name="broken"), Scripted(PluginExitError("broken", 1)))
-    found = result_of_answer(AgentProviders([Provider(configured(), answers), fails]).lookup("reg.io/app"))
-    assert (found.outcome, found.reason.startswith(reason)) == (DecisionOutcome.FAILED, True)
-    assert found.providers == ("plugin", "broken")
 
 
 def test_no_provider_and_a_provider_that_does_not_apply() -> None:
     asked = world(Scripted(response()), token_attributes=attributes())
     assert result_of_answer(asked.lookup("other.io/app")).reason == "no provider matches the image"
-    found = result_of_answer(asked.lookup("reg.io/app"))
-    assert (found.outcome, found.source, found.providers) == (DecisionOutcome.NO_MATCH, "", ())
-    assert found.reason == "provider 'plugin': it needs a service account"
+    assert result_of_answer(asked.lookup("reg.io/app")) == DecisionResult(
+        outcome=DecisionOutcome.NO_MATCH, source="", reason="provider 'plugin': it needs a service account"
+    )
 
 
 def test_a_failure_has_our_words_and_not_the_plugins() -> None:
@@ -130,7 +130,7 @@ def test_a_failure_has_our_words_and_not_the_plugins() -> None:
         outcome=DecisionOutcome.FAILED,
         source="",
         reason="provider 'plugin': failed: plugin 'plugin': exited with status 3",
-        providers=NAMES,
+        providers=("plugin",),
         failures=(("plugin", "exited with status 3"),),
     )
 
@@ -150,29 +150,40 @@ def test_an_error_without_what_others_wrote(error: KeyferryError, words: str) ->
     assert "tail" not in own_words(error)
 
 
-def test_one_provider_that_was_asked_by_name() -> None:
-    image = parse_image("reg.io/app:v1")
-    assert result_of_provision(None, image).outcome is DecisionOutcome.NO_MATCH
-    shared = Provision(
-        provider="p", outcome=ProvisionOutcome.SHARED, auth={"reg.io": AuthConfig(username="u", password="p")}
-    )
-    answered = result_of_provision(shared, image)
-    assert (answered.outcome, answered.source) == (DecisionOutcome.ANSWERED, "shared")
-    assert result_of_provision(shared, parse_image("else.io/app")) == DecisionResult(
-        outcome=DecisionOutcome.NO_CREDENTIAL,
-        source="shared",
-        reason="provider 'p': the run of another lookup, without a credential for the image",
-        providers=("p",),
-    )
-    empty = Provision(provider="p", outcome=ProvisionOutcome.CACHED)
-    cached = result_of_provision(empty, image)
-    assert (cached.outcome, cached.source) == (DecisionOutcome.NO_CREDENTIAL, "cache")
-    skipped = Provision(provider="p", outcome=ProvisionOutcome.SKIPPED, skipped="it lacks an annotation")
-    assert result_of_provision(skipped, image) == DecisionResult(
-        outcome=DecisionOutcome.NO_MATCH, source="", reason="provider 'p': skipped: it lacks an annotation"
-    )
-    failed = Provision(provider="p", outcome=ProvisionOutcome.FAILED, error=PluginExitError("p", 1))
-    assert result_of_provision(failed, image).outcome is DecisionOutcome.FAILED
+LOGIN = {"reg.io": AuthConfig(username="u", password="p")}
+
+
+@pytest.mark.parametrize(
+    ("image", "provision", "outcome", "source"),
+    [
+        ("reg.io/app:v1", {"outcome": ProvisionOutcome.SHARED, "auth": LOGIN}, "answered", "shared"),
+        ("else.io/app", {"outcome": ProvisionOutcome.SHARED, "auth": LOGIN}, "no-credential", "shared"),
+        ("reg.io/app:v1", {"outcome": ProvisionOutcome.CACHED}, "no-credential", "cache"),
+        (
+            "reg.io/app:v1",
+            {"outcome": ProvisionOutcome.SKIPPED, "skipped": "it lacks an annotation"},
+            "no-match",
+            "",
+        ),
+        (
+            "reg.io/app:v1",
+            {"outcome": ProvisionOutcome.FAILED, "error": PluginExitError("p", 1)},
+            "failed",
+            "",
+        ),
+    ],
+)
+def test_one_provider_that_was_asked_by_name(
+    image: str, provision: dict[str, Any], outcome: str, source: str
+) -> None:
+    found = result_of_provision(Provision(provider="p", **provision), parse_image(image))
+    assert (found.outcome, found.source) == (outcome, source)
+    assert found.providers == (() if outcome == "no-match" else ("p",))
+    assert str(provision.get("skipped", "")) in found.reason
+
+
+def test_one_provider_that_does_not_match() -> None:
+    assert result_of_provision(None, parse_image("reg.io/app")).outcome is DecisionOutcome.NO_MATCH
 
 
 def test_users_beyond_a_number_are_counted_together() -> None:
@@ -200,10 +211,3 @@ def test_evictions_are_a_burst_and_then_one_in_three_seconds(pauses: list[float]
             assert limit.wait_seconds(7, now) == 0
             allowed += 1
     assert limit.wait_seconds(8, now) == 0
-
-
-def test_many_users_do_not_fill_the_memory() -> None:
-    limit = EvictionLimit()
-    for uid in range(5000):
-        limit.wait_seconds(uid, float(uid))
-    assert len(limit._free_at) <= 257
