@@ -14,7 +14,7 @@ from keyferry.agent.journal import JournalEntry, RequestDecision, result_of_refu
 from keyferry.agent.message import EventSink
 from keyferry.agent.page.explanation import explain_cached
 from keyferry.agent.page.model import ModelBuilder, PageSnapshot
-from keyferry.agent.page.server import MAX_STREAMS, EventHub
+from keyferry.agent.page.server import EventHub
 from keyferry.agent.providers import AgentProviders
 from keyferry.agent.refresh import PlannedRefresh
 from keyferry.agent.state import ReloadOutcome
@@ -25,7 +25,6 @@ from keyferry.images.provider.accounts import Relayed
 from keyferry.images.provider.cache import CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.state import ProviderState
 from keyferry.lint.kinds.agent_config import check_agent_config
 from keyferry.page.model import (
     Advice,
@@ -85,62 +84,6 @@ def test_a_global_answer_is_for_every_image() -> None:
     providers.lookup("reg.io/app")
     [life] = ModelBuilder().build(take(providers, clock)).lives
     assert (life.scope, life.refresh_from) == ("every image", None)
-
-
-def test_the_state_of_a_provider() -> None:
-    """Unused, well, failing while its answer is still valid, failing, and well again."""
-    clock = Clock()
-    plugin = Scripted(response(cache_seconds=100))
-    providers = world(clock, plugin)
-
-    def state() -> ProviderState:
-        return ModelBuilder().build(take(providers, clock)).providers[0].state
-
-    found = [state()]
-    providers.lookup("reg.io/app")
-    found.append(state())
-    plugin.answer = PluginExitError("plugin", 1, "", "printed-this")
-    providers.providers[0].refresh("reg.io/app")
-    found.append(state())
-    clock.step(101)
-    found.append(state())
-    plugin.answer = response(cache_seconds=100)
-    providers.lookup("reg.io/app")
-    found.append(state())
-    assert found == [
-        ProviderState.UNUSED,
-        ProviderState.WELL,
-        ProviderState.RENEWAL_FAILS,
-        ProviderState.FAILING,
-        ProviderState.WELL,
-    ]
-
-
-def test_a_provider_whose_last_answer_has_nothing_for_the_image_is_marked() -> None:
-    """Until it has answered with a credential; a failure counts for more."""
-    clock = Clock()
-    plugin = Scripted(response(keys=("other.io",), cache_seconds=1))
-    providers = world(clock, plugin)
-    found = []
-    for answer in (
-        response(keys=("other.io",), cache_seconds=1),
-        response(keys=(), cache_seconds=1),
-        PluginExitError("plugin", 1),
-        response(keys=("other.io",), cache_seconds=1),
-        response(cache_seconds=1),
-    ):
-        plugin.answer = answer
-        providers.lookup("reg.io/app")
-        [card] = ModelBuilder().build(take(providers, clock)).providers
-        clock.step(2)
-        found.append((card.state, bool(card.cure)))
-    assert found == [
-        (ProviderState.NO_CREDENTIAL, False),
-        (ProviderState.NO_CREDENTIAL, False),
-        (ProviderState.FAILING, True),
-        (ProviderState.NO_CREDENTIAL, False),
-        (ProviderState.WELL, False),
-    ]
 
 
 def test_other_commands_are_told_the_places_that_the_agent_was_given() -> None:
@@ -496,12 +439,6 @@ def test_a_name_that_is_longer_than_any_is_not_parsed() -> None:
     assert len(found.image) == 255
 
 
-REFUSED = tuple(
-    ReloadOutcome(at=STARTED + at, is_applied=False, since=STARTED + 10, problems=("broken",))
-    for at in (10, 20)
-)
-
-
 def world_health(plugin: Scripted) -> tuple[Clock, AgentProviders]:
     clock = Clock()
     return clock, AgentProviders([Provider(configured(), plugin, clock=clock)], clock=clock)
@@ -511,36 +448,50 @@ def judge(snapshot: PageSnapshot) -> Health:
     return ModelBuilder().build(snapshot).health
 
 
-def health(*reloads: ReloadOutcome, taken_over_at: float | None = None) -> Health:
+def loaded(*at: float, is_applied: bool, since: float) -> tuple[ReloadOutcome, ...]:
+    problems = () if is_applied else ("broken",)
+    return tuple(ReloadOutcome(at=each, is_applied=is_applied, since=since, problems=problems) for each in at)
+
+
+START = loaded(STARTED, is_applied=True, since=STARTED)
+REFUSED = loaded(STARTED + 10, STARTED + 20, is_applied=False, since=STARTED + 10)
+REPAIRED = loaded(STARTED + 30, STARTED + 40, is_applied=True, since=STARTED + 30)
+
+
+@pytest.mark.parametrize(
+    ("reloads", "taken_over_at", "level", "headline", "since"),
+    [
+        pytest.param((), None, "well", "All is well", STARTED, id="well since the start"),
+        pytest.param(REFUSED, None, "warning", "1 warning", STARTED + 10, id="since the first refusal"),
+        pytest.param((*REFUSED, *REPAIRED), None, "well", "All is well", STARTED + 30, id="repaired"),
+        pytest.param((), STARTED + 9, "warning", "1 warning", STARTED + 9, id="without its socket"),
+        pytest.param(REFUSED, NOW, "warning", "2 warnings", STARTED + 10, id="several things"),
+    ],
+)
+def test_the_agent_is_well_or_not_since_an_instant(
+    reloads: tuple[ReloadOutcome, ...], taken_over_at: float | None, level: str, headline: str, since: float
+) -> None:
+    """A provider that has never failed changes nothing."""
     clock, providers = world_health(Scripted(response()))
-    first = ReloadOutcome(at=STARTED, is_applied=True, since=STARTED)
-    return judge(take(providers, clock, reloads=(first, *reloads), taken_over_at=taken_over_at))
+    providers.lookup("reg.io/app")
+    found = judge(take(providers, clock, reloads=(*START, *reloads), taken_over_at=taken_over_at))
+    assert (found.level, found.headline, found.since) == (level, headline, since)
 
 
-def test_all_is_well_since_the_start() -> None:
-    assert health() == Health(headline="All is well", since=STARTED)
-
-
-def test_without_a_provider_there_is_nothing_that_could_be_well() -> None:
-    clock = Clock()
-    found = judge(take(AgentProviders([], clock=clock), clock))
-    assert found == Health(headline="No provider is configured", since=STARTED, is_idle=True)
-    assert found.level == "none"
-    assert health(*REFUSED).level == "warning"
-
-
-def test_a_refused_config_is_not_well_since_the_first_refusal() -> None:
-    found = health(*REFUSED)
-    [problem] = found.problems
-    assert (found.level, found.headline, found.since) == ("warning", "1 warning", STARTED + 10)
+def test_a_refused_config_has_its_reason_and_a_cure() -> None:
+    clock, providers = world_health(Scripted(response()))
+    [problem] = judge(take(providers, clock, reloads=(*START, *REFUSED))).problems
     assert problem.reason == "broken"
     assert (problem.link, problem.cure) == ("/reloads", "keyferry lint /etc/providers.yaml")
 
 
-def test_a_repaired_config_is_well_since_then() -> None:
-    """And not since the last load, of which there may have been more."""
-    later = (ReloadOutcome(at=STARTED + at, is_applied=True, since=STARTED + 30) for at in (30, 40))
-    assert health(*REFUSED, *later).since == STARTED + 30
+def test_without_a_provider_there_is_nothing_that_could_be_well() -> None:
+    clock = Clock()
+    providers = AgentProviders([], clock=clock)
+    found = judge(take(providers, clock))
+    assert found == Health(headline="No provider is configured", since=STARTED, is_idle=True)
+    assert found.level == "none"
+    assert judge(take(providers, clock, reloads=(*START, *REFUSED))).level == "warning"
 
 
 def test_a_provider_that_fails_is_not_well_until_it_runs_again() -> None:
@@ -588,22 +539,6 @@ def test_a_pull_that_gets_nothing_is_told_although_others_are_served() -> None:
     providers.lookup("reg.io/another")
     [problem] = judge(take(providers, clock)).problems
     assert "fails for reg.io/another and 1 other image; others" in problem.text
-
-
-def test_a_provider_that_has_never_failed_changes_nothing() -> None:
-    clock, providers = world_health(Scripted(response()))
-    providers.lookup("reg.io/app")
-    assert judge(take(providers, clock)).since == STARTED
-
-
-def test_a_process_without_its_socket_is_not_well_since_then() -> None:
-    assert health(taken_over_at=STARTED + 9).since == STARTED + 9
-
-
-def test_several_things_are_counted() -> None:
-    found = health(*REFUSED, taken_over_at=NOW)
-    assert (found.headline, len(found.problems)) == ("2 warnings", 2)
-    assert found.since == STARTED + 10
 
 
 class Sink(EventSink):
@@ -657,26 +592,17 @@ class EventsWorld:
 
 
 def test_only_what_has_changed_is_sent() -> None:
-    world = EventsWorld()
-    sink = world.follow()
-    world.update()
-    assert sink.sections() == {"a": "1", "b": "1"}
-    world.views["/"] = {"a": "1", "b": "2"}
-    world.update()
-    assert sink.sections() == {"b": "2"}
-    world.update()
-    assert len(sink.sent) == 2
-
-
-def test_equal_views_are_rendered_once_and_late_clients_get_all() -> None:
+    """A late client gets all; a view is rendered once for all who follow it."""
     world = EventsWorld()
     first = world.follow()
     world.update()
+    assert first.sections() == {"a": "1", "b": "1"}
     second = world.follow()
     world.views["/"] = {"a": "2", "b": "1"}
     world.update()
-    assert world.rendered == ["/", "/"]
     assert (first.sections(), second.sections()) == ({"a": "2"}, {"a": "2", "b": "1"})
+    world.update()
+    assert (len(first.sent), len(second.sent), world.rendered) == (2, 1, ["/"] * 3)
 
 
 def test_a_silent_view_has_a_heartbeat() -> None:
@@ -715,22 +641,6 @@ def test_who_has_gone_or_may_no_more_gets_nothing() -> None:
     rendered = len(world.rendered)
     world.update()
     assert len(world.rendered) == rendered
-
-
-def test_the_end_is_told_to_all() -> None:
-    world = EventsWorld()
-    sinks = [world.follow() for _ in range(3)]
-    world.hub.end()
-    assert all(sink.sent == [b"event: gone\ndata: {}\n\n"] and sink.is_closed for sink in sinks)
-    assert len(world.hub) == 0
-
-
-def test_streams_are_counted() -> None:
-    world = EventsWorld()
-    for _ in range(MAX_STREAMS):
-        assert not world.hub.is_full
-        world.follow()
-    assert world.hub.is_full
 
 
 def test_a_view_that_cannot_be_rendered_disturbs_no_other() -> None:

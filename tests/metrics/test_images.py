@@ -171,9 +171,15 @@ def test_a_provider_that_fails_while_its_answer_is_served_is_told_apart() -> Non
     assert state(providers) == "renewal-fails"
     clock.step(601)
     assert state(providers) == "failing"
-    plugin.answer = response(keys=("elsewhere.io",))
-    providers.lookup("reg.io/app")
-    assert state(providers) == "no-credential"
+    for keys, expected in (
+        (("elsewhere.io",), "no-credential"),
+        ((), "no-credential"),
+        (("reg.io",), "well"),
+    ):
+        plugin.answer = response(keys=keys, cache_seconds=1)
+        providers.lookup("reg.io/app")
+        clock.step(2)
+        assert state(providers) == expected
 
 
 def test_a_provider_fails_as_long_as_pulls_of_one_registry_get_nothing() -> None:
