@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -35,79 +36,6 @@ class _Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def counted(act: Callable[[socket.socket], None], seconds: float, replies: int = 0) -> ConnectionTable:
-    """Let a client act, wait for so many replies, let time pass, and sweep once; return the table."""
-    clock = _Clock()
-    table = ConnectionTable(8, clock)
-
-    def handle(request: AgentRequest) -> AgentReply:
-        del request
-        return AgentReply(status=200, body=b"{}")
-
-    async def run() -> None:
-        theirs, ours = socket.socketpair()
-        loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(lambda: AgentConnection(table, handle), ours)
-        theirs.setblocking(False)
-        act(theirs)
-        for _ in range(replies):
-            assert (await loop.sock_recv(theirs, 65536)).startswith(b"HTTP/1.1 ")
-        await settle()
-        clock.now = seconds
-        table.sweep()
-        await settle()
-        theirs.close()
-
-    asyncio.run(run())
-    return table
-
-
-def test_a_silent_client_is_too_slow() -> None:
-    table = counted(lambda _: None, STEP_SECONDS + 1)
-    assert (table.too_slow, table.malformed, len(table)) == (1, 0, 0)
-
-
-def test_half_a_request_is_too_slow() -> None:
-    table = counted(lambda client: client.sendall(WHOLE + b"GET /"), IDLE_SECONDS + 1, 1)
-    assert (table.too_slow, len(table)) == (1, 0)
-
-
-def test_a_client_that_rests_after_its_reply_is_closed_and_not_counted() -> None:
-    table = counted(lambda client: client.sendall(WHOLE), IDLE_SECONDS + 1, 1)
-    assert (table.too_slow, table.malformed, len(table)) == (0, 0, 0)
-
-
-def test_what_is_no_request_is_malformed() -> None:
-    table = counted(lambda client: client.sendall(b"hello\r\n\r\n"), 0, 1)
-    assert (table.too_slow, table.malformed) == (0, 1)
-
-
-def test_a_reply_to_head_has_no_body() -> None:
-    """The next reply on the connection is understood."""
-    seen: list[bytes] = []
-
-    def act(client: socket.socket) -> None:
-        client.sendall(WHOLE.replace(b"GET", b"HEAD"))
-
-    async def run() -> None:
-        theirs, ours = socket.socketpair()
-        loop = asyncio.get_running_loop()
-        table = ConnectionTable(8, _Clock())
-        await loop.connect_accepted_socket(
-            lambda: AgentConnection(table, lambda _: AgentReply(status=200, body=b"{}")), ours
-        )
-        theirs.setblocking(False)
-        act(theirs)
-        seen.append(await loop.sock_recv(theirs, 65536))
-        theirs.close()
-        await asyncio.sleep(0)
-
-    asyncio.run(run())
-    [reply] = seen
-    assert b"content-length: 2\r\n" in reply
-    assert reply.endswith(b"\r\n\r\n")
 
 
 class _Served:
@@ -174,6 +102,35 @@ def serve(act: Callable[[_Served], Awaitable[None]], most: int = 8) -> None:
         await settle()
 
     asyncio.run(run())
+
+
+def test_a_silent_client_is_too_slow() -> None:
+    async def act(served: _Served) -> None:
+        await served.connect()
+        await served.pass_time(STEP_SECONDS + 1)
+        assert (served.table.too_slow, len(served.table)) == (1, 0)
+
+    serve(act)
+
+
+def test_a_client_that_rests_after_its_reply_is_closed_and_not_counted() -> None:
+    async def act(served: _Served) -> None:
+        await served.ask(await served.connect())
+        await served.pass_time(IDLE_SECONDS + 1)
+        assert (served.table.too_slow, served.table.malformed, len(served.table)) == (0, 0, 0)
+
+    serve(act)
+
+
+def test_a_reply_to_head_has_the_length_and_no_body() -> None:
+    """So that the next reply on the connection is understood."""
+
+    async def act(served: _Served) -> None:
+        reply = await served.ask(await served.connect(), WHOLE.replace(b"GET", b"HEAD"))
+        assert b"content-length: 2\r\n" in reply
+        assert reply.endswith(b"\r\n\r\n")
+
+    serve(act)
 
 
 @pytest.mark.parametrize("first", [b"", WHOLE])
@@ -268,9 +225,7 @@ def test_a_client_that_sends_no_more_gets_its_replies(number: int) -> None:
         await settle()
         assert len(served.table) == 1
         served.go_on.set()
-        found = b""
-        while piece := await asyncio.get_running_loop().sock_recv(client, 65536):
-            found += piece
+        found = await served.read_all(client)
         bodies = [each.partition(b"\r\n\r\n")[2] for each in found.split(b"HTTP/1.1 ")[1:]]
         assert bodies == [b"later", *[b"{}"] * (number - 1)]
 
@@ -308,20 +263,32 @@ def test_nothing_is_done_for_a_client_that_has_left() -> None:
     serve(act)
 
 
+async def flood(client: socket.socket, request: bytes) -> int:
+    """Send requests until the client is held up; return how many were sent."""
+    sent = 0
+    for _ in range(100):
+        before = sent
+        with suppress(BlockingIOError):
+            while True:
+                sent += client.send(request[sent % len(request) :])
+        await settle()
+        if sent == before:
+            return sent // len(request)
+    raise AssertionError("everything that a client sends is read")
+
+
 def test_requests_behind_one_wait_unread_for_its_reply() -> None:
     """And are then answered in order."""
 
     async def act(served: _Served) -> None:
         client = await served.connect()
-        client.sendall(b"GET /later HTTP/1.1\r\n\r\n" + b"GET /next HTTP/1.1\r\n\r\n" * 2000)
-        await settle()
-        [connection] = served.table.all()
+        client.sendall(b"GET /later HTTP/1.1\r\n\r\n")
+        number = await flood(client, b"GET /next HTTP/1.1\r\n\r\n")
         assert served.handled == [b"/later"]
-        assert len(connection._arrived) < MAX_HEAD_BYTES
         served.go_on.set()
-        while len(served.handled) < 2001:
+        while len(served.handled) <= number:
             await asyncio.get_running_loop().sock_recv(client, 65536)
-        assert served.handled == [b"/later", *[b"/next"] * 2000]
+        assert served.handled == [b"/later", *[b"/next"] * number]
 
     serve(act)
 
@@ -385,12 +352,9 @@ def test_a_client_that_reads_its_reply_late_is_answered_further() -> None:
     ("sent", "status"),
     [
         (b"GET / HTTP/1.0\r\n\r\n", 400),
-        (b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n" + WHOLE, 400),
         (b"GET /\r\n\r\n" + WHOLE, 400),
         (b"GET / HTTP/1.1\r\nx: " + b"y" * MAX_HEAD_BYTES + b"\r\n\r\n" + WHOLE, 431),
-        (b"GET /" + b"y" * MAX_HEAD_BYTES + b" HTTP/1.1\r\n\r\n" + WHOLE, 431),
         (b"POST /echo HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), 413),
-        (b"POST /echo HTTP/1.1\r\ncontent-length: %d \r\n\r\n" % (MAX_BODY_BYTES + 1), 413),
         (
             b"POST /echo HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
             + b"1\r\nx\r\n" * (MAX_BODY_BYTES // 6 + 1),
@@ -399,7 +363,7 @@ def test_a_client_that_reads_its_reply_late_is_answered_further() -> None:
     ],
 )
 def test_what_is_refused_ends_the_connection(sent: bytes, status: int) -> None:
-    """Whatever follows it."""
+    """Whatever follows it; tests/attacks has more of what is refused."""
 
     async def act(served: _Served) -> None:
         client = await served.connect()
