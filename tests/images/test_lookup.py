@@ -7,30 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.errors import ConfigError, EnvironmentProblem, Kind, PluginNotFoundError
-from keyferry.images.load import ProviderSettings, load_providers, make_running_providers
-from keyferry.images.lookup import Providers
+from keyferry import load_providers
+from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
+from keyferry.errors import ConfigError, EnvironmentProblem, Kind, PluginExitError, PluginNotFoundError
+from keyferry.images.load import ProviderSettings, make_running_providers
 from keyferry.images.provider.agent import AgentUse, check_agent, choose_agent
+from keyferry.images.provider.provider import Provider
 from keyferry.images.registries import (
+    RegistryAnswer,
     RegistryOutcome,
     exact_registries,
     lookup_registry,
     lookup_registry_async,
-    paths_of,
 )
-from support.function_plugins import answering, provider
-from support.plugins import Node, provider_entry, write_config, write_executable
-from support.scripted import cache_hits
-
-
-def test_hits_are_kept_for_providers_that_others_go_on_using() -> None:
-    """A reload makes another object for the same providers."""
-    made = provider("p", ["one.example"], answering({"one.example": ("u", "p")}))
-    before = Providers([made])
-    for _ in range(10):
-        before.lookup("one.example/app")
-    assert cache_hits(before) == cache_hits(Providers([made])) == {"p": 9}
-
+from support.function_plugins import answering, failing, provider, providers
+from support.plugins import provider_entry, write_config, write_executable
 
 RESPONSE = (
     '{"kind": "CredentialProviderResponse", "apiVersion": "credentialprovider.kubelet.k8s.io/v1", '
@@ -79,86 +70,93 @@ def test_a_config_that_no_kubelet_takes_has_all_of_its_problems(paths: tuple[str
 
 
 HOST = "registry.example"
+Plan = tuple[list[str], str, str]
 
 
-def add(node: Node, name: str, *patterns: str, password: str = "pass", key: str = HOST) -> None:
-    """Add a provider with a plugin that answers for *key*."""
-    node.provider(name, matchImages=list(patterns))
-    node.recording(name=name, auth={key: ("user", password)})
+def ask(host: str, *plans: Plan) -> tuple[RegistryAnswer, list[str]]:
+    """Look a registry up; each provider has patterns, a key and a password. Return also the images it was asked for."""
+    asked: list[str] = []
+
+    def planned(name: str, patterns: list[str], key: str, password: str) -> Provider:
+        answer = answering({key: ("user", password)})
+
+        def plugin(
+            request: CredentialProviderRequest, timeout_seconds: float | None = None
+        ) -> tuple[CredentialProviderResponse, float]:
+            asked.append(request.image)
+            return answer(request, timeout_seconds)
+
+        return provider(name, patterns, plugin)
+
+    world = providers(*(planned(str(number), *plan) for number, plan in enumerate(plans)))
+    found = lookup_registry(world, host)
+    assert asyncio.run(lookup_registry_async(world, host)) == found
+    return found, asked
 
 
-def test_one_provider_answers_for_its_host(node: Node) -> None:
-    add(node, "a", HOST)
-    found = lookup_registry(node.load(), HOST)
+def test_one_provider_answers_for_its_host() -> None:
+    """And the same without blocking."""
+    found, asked = ask(HOST, ([HOST], HOST, "pass"))
     assert found.outcome is RegistryOutcome.FOUND
     assert found.credential is not None
     assert (found.credential.password, found.candidates) == ("pass", (f"{HOST}/keyferry",))
     assert found.expires_ns is not None
-    assert node.runs("a") == [f"{HOST}/keyferry"]
+    assert asked == [f"{HOST}/keyferry"]
 
 
-def test_the_same_without_blocking(node: Node) -> None:
-    add(node, "a", f"{HOST}/one", f"{HOST}/two")
-    providers = node.load()
-    found = asyncio.run(lookup_registry_async(providers, HOST))
-    assert found == lookup_registry(providers, HOST)
-    assert found.outcome is RegistryOutcome.FOUND
+@pytest.mark.parametrize(
+    ("plans", "outcome", "candidates"),
+    [
+        pytest.param(
+            [([f"{HOST}/one", f"{HOST}/two/"], HOST, "pass")],
+            RegistryOutcome.FOUND,
+            (f"{HOST}/one", f"{HOST}/two/keyferry"),
+            id="paths that agree",
+        ),
+        pytest.param(
+            [([f"{HOST}/one"], HOST, "first"), ([f"{HOST}/two"], HOST, "second")],
+            RegistryOutcome.AMBIGUOUS,
+            (f"{HOST}/one", f"{HOST}/two"),
+            id="paths that disagree",
+        ),
+        pytest.param(
+            [([HOST, f"{HOST}/one"], f"{HOST}/one", "pass")],
+            RegistryOutcome.AMBIGUOUS,
+            (f"{HOST}/keyferry", f"{HOST}/one"),
+            id="a login for one path alone",
+        ),
+        pytest.param([([f"{HOST}/UPPER"], HOST, "pass")], RegistryOutcome.NONE, (), id="a path of no image"),
+    ],
+)
+def test_providers_by_path_answer_only_if_they_agree(
+    plans: list[Plan], outcome: RegistryOutcome, candidates: tuple[str, ...]
+) -> None:
+    """What they disagree about is not guessed."""
+    found, _ = ask(HOST, *plans)
+    assert (found.outcome, found.candidates) == (outcome, candidates)
+    assert (found.credential is not None) is (outcome is RegistryOutcome.FOUND)
 
 
-def test_providers_by_path_answer_if_they_agree(node: Node) -> None:
-    add(node, "a", f"{HOST}/one", f"{HOST}/two/")
-    found = lookup_registry(node.load(), HOST)
-    assert found.outcome is RegistryOutcome.FOUND
-    assert found.candidates == (f"{HOST}/one", f"{HOST}/two/keyferry")
-
-
-def test_providers_by_path_that_disagree_are_not_guessed(node: Node) -> None:
-    add(node, "a", f"{HOST}/one", password="first")
-    add(node, "b", f"{HOST}/two", password="second")
-    found = lookup_registry(node.load(), HOST)
-    assert (found.outcome, found.credential) == (RegistryOutcome.AMBIGUOUS, None)
-    assert found.candidates == (f"{HOST}/one", f"{HOST}/two")
-
-
-def test_a_login_for_one_path_is_not_given_for_all(node: Node) -> None:
-    """One candidate has a login and another has none."""
-    add(node, "a", HOST, f"{HOST}/one", key=f"{HOST}/one")
-    assert lookup_registry(node.load(), HOST).outcome is RegistryOutcome.AMBIGUOUS
-
-
-def test_a_failure_is_no_absence(node: Node) -> None:
-    node.provider("a")
-    node.shell("exit 3", "a")
-    found = lookup_registry(node.load(), HOST)
+def test_a_failure_is_no_absence() -> None:
+    found = lookup_registry(providers(provider("a", [HOST], failing(lambda: PluginExitError("a", 3)))), HOST)
     assert found.outcome is RegistryOutcome.FAILED
     assert [failure.provider for failure in found.failures] == ["a"]
 
 
 @pytest.mark.parametrize("host", ["other.example", f"{HOST}:5000", "example", "bad host", ""])
-def test_a_host_of_no_provider_runs_nothing(node: Node, host: str) -> None:
-    add(node, "a", HOST)
-    assert lookup_registry(node.load(), host, timeout_seconds=5).outcome is RegistryOutcome.NONE
-    assert node.runs("a") == []
+def test_a_host_of_no_provider_runs_nothing(host: str) -> None:
+    found, asked = ask(host, ([HOST], HOST, "pass"))
+    assert (found.outcome, asked) == (RegistryOutcome.NONE, [])
 
 
-def test_docker_hub_is_asked_for_one_of_its_own_images(node: Node) -> None:
-    add(node, "a", "docker.io", key="docker.io")
-    assert lookup_registry(node.load(), "docker.io").candidates == ("docker.io/library/keyferry",)
+def test_docker_hub_is_asked_for_one_of_its_own_images() -> None:
+    found, _ = ask("docker.io", (["docker.io"], "docker.io", "pass"))
+    assert found.candidates == ("docker.io/library/keyferry",)
 
 
-def test_a_path_that_no_image_has_matches_none(node: Node) -> None:
-    add(node, "a", f"{HOST}/UPPER")
-    assert lookup_registry(node.load(), HOST).outcome is RegistryOutcome.NONE
-
-
-def test_paths_and_exact_hosts(node: Node) -> None:
-    patterns = [HOST, f"{HOST}/team", "*.example", "reg.io:5000", "reg.io/x", "*.[a-", "docker.io"]
-    node.provider("a", matchImages=[each for each in patterns if each != "*.[a-"])
-    node.recording(name="a")
-    configs = node.load().configs
-    assert paths_of(configs, HOST) == ("", "/team")
-    assert paths_of(configs, "other.example") == ("",)
-    assert paths_of(configs, "nothing.here.io") == ()
+def test_exact_hosts_are_told_from_patterns() -> None:
+    patterns = [HOST, f"{HOST}/team", "*.example", "reg.io:5000", "reg.io/x", "docker.io"]
+    configs = providers(provider("a", patterns, answering({}))).configs
     assert exact_registries(configs) == (HOST, "reg.io:5000", "docker.io")
 
 
