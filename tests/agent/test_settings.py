@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from keyferry import ConfigError, EnvironmentProblem, Node
 from keyferry._core.values import replace
-from keyferry.agent import settings
 from keyferry.agent.settings import (
     DEFAULT_CONFIG,
     DEFAULTS,
-    NAMES,
     Given,
     default_socket,
     find_agent_socket,
@@ -23,9 +22,7 @@ from keyferry.agent.settings import (
 )
 from keyferry.agent.state import load_state
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, TEXTS
-from keyferry.cli.agent import default_of, short_duration
-from keyferry.errors import ConfigError, EnvironmentProblem
-from keyferry.images.node.settings import Node
+from keyferry.cli.agent import default_of
 
 HEAD = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
 PLACES = {"KEYFERRY_CONFIG": "/c.json", "KEYFERRY_BIN_DIR": "/bin-dir"}
@@ -176,10 +173,9 @@ def test_a_broken_or_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve_settings(Given(config_file=write(tmp_path, "sockt: x\n")), node=node(tmp_path))
     assert [(problem.code, problem.line) for problem in caught.value.problems] == [("KF504", 3)]
-    with pytest.raises(EnvironmentProblem):
-        resolve_settings(Given(config_file=str(tmp_path / "none")), node=node(tmp_path))
-    with pytest.raises(EnvironmentProblem):
-        resolve_settings(Given(config_file=str(tmp_path)), node=node(tmp_path))
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(EnvironmentProblem):
+            resolve_settings(Given(config_file=str(path)), node=node(tmp_path))
 
 
 @pytest.mark.parametrize(("value", "expected"), [("auto", "default"), ("/s.sock", "KEYFERRY_AGENT")])
@@ -209,17 +205,11 @@ def test_the_socket_of_a_user_is_in_the_runtime_folder() -> None:
     assert default_socket(environ, 0) == default_socket({}, 1000) == "/run/keyferry/agent.sock"
 
 
-def test_every_field_of_the_config_is_a_setting() -> None:
-    """One list for files, flags and variables; the names of variables follow from those of fields."""
-    assert set(NAMES) == {*TEXTS, *DURATIONS, *NUMBERS, *SWITCHES}
-    assert variable_of("cacheEntries") == "KEYFERRY_AGENT_CACHE_ENTRIES"
-
-
 def test_the_documentation_has_every_setting() -> None:
     """With its option, its variable and its default."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "agent-reference.md").read_text(encoding="utf-8")
     lines = page.partition("\n## Settings\n")[2].partition("\n## ")[0].splitlines()
-    for name in NAMES:
+    for name in (*TEXTS, *DURATIONS, *NUMBERS, *SWITCHES):
         rows = "".join(line for line in lines if line.startswith(f"| `{name}` |"))
         assert f"`{variable_of(name)}`" in rows
         assert f"`--{flag_of(name)}`" in rows
@@ -227,12 +217,7 @@ def test_the_documentation_has_every_setting() -> None:
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
-def test_the_default_in_the_help_is_the_default(name: str) -> None:
-    """Written as in a config file, it is read as the value that is in force without one."""
-    assert settings._parse(name, default_of(name)) == DEFAULTS[name]
-
-
-def test_a_duration_in_the_help_is_short() -> None:
-    minute = 60_000_000_000
-    durations = (minute, 60 * minute, 90 * minute, minute // 6, minute // 4 * 6, 0)
-    assert list(map(short_duration, durations)) == ["1m", "1h", "1h30m", "10s", "1m30s", "0s"]
+def test_the_default_in_the_help_is_the_default(tmp_path: Path, name: str) -> None:
+    """Given as a flag, it is read as the value that is in force without one."""
+    found = resolve_settings(Given(flags={name: default_of(name)}, environ=PLACES), node=node(tmp_path))
+    assert found.values[name] == DEFAULTS[name]
