@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.kinds.kuberc import lint_kuberc
-from keyferry.lint.report import LintReport
-from keyferry.lint.source import SourceFile
+from support.lint import Report, codes, lint_target, places, write
 from support.parts import root
 from support.plugins import write_executable
 
@@ -19,15 +17,8 @@ LISTED = HEAD + "credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n
 LIST = "credentialPluginAllowlist"
 
 
-def lint(folder: Path, text: str, mode: int = 0o600) -> LintReport:
-    path = folder / "kuberc"
-    path.write_text(text)
-    path.chmod(mode)
-    return lint_kuberc(SourceFile.parse(str(path), text.encode()))
-
-
-def found(folder: Path, text: str) -> list[tuple[str, str, int | None]]:
-    return [(each.code, each.path, each.line) for each in lint(folder, text).findings]
+def lint(folder: Path, text: str, mode: int = 0o600) -> Report:
+    return lint_target(write(folder, text, "kuberc", mode))
 
 
 def entries(*commands: str) -> str:
@@ -71,32 +62,33 @@ REFUSED = {
     ),
     "digest": (entries("{command: /bin/sh, sha256: abc}"), [("KF314", f"{LIST}[0].sha256", 5)]),
     "a digest's name in a path": (entries("{command: /opt//sha256/sh}"), [("KF313", f"{LIST}[0]", 5)]),
-    "after another": ("kind: Pod\n---\n" + HEAD + "credentialPluginPolicy: x\n", None),
+    "after another": (
+        "kind: Pod\n---\n" + HEAD + "credentialPluginPolicy: x\n",
+        [("KF302", "", 1), ("KF310", "credentialPluginPolicy", 5)],
+    ),
 }
 
 
 @pytest.mark.parametrize(("text", "findings"), REFUSED.values(), ids=REFUSED)
 def test_what_is_refused_is_an_error_at_its_place(
-    tmp_path: Path, text: str, findings: list[tuple[str, str, int | None]] | None
+    tmp_path: Path, text: str, findings: list[tuple[str, str, int | None]]
 ) -> None:
     report = lint(tmp_path, text)
     assert not report.accepted
     assert report.kubernetes_text
-    if findings is None:
-        findings = [("KF302", "", 1), ("KF310", "credentialPluginPolicy", 5)]
-    assert found(tmp_path, text) == findings
+    assert places(report) == findings
 
 
 def test_a_misspelt_list_is_named_beside_the_refusal_it_leads_to(tmp_path: Path) -> None:
     text = HEAD + "credentialPluginPolicy: Allowlist\ncredentialPluginAllowList: [{command: a}]\n"
     report = lint(tmp_path, text)
-    assert [each.code for each in report.findings] == ["KF312", "KF350"]
+    assert codes(report) == ["KF312", "KF350"]
     assert "did you mean 'credentialPluginAllowlist'?" in report.findings[1].message
 
 
 def test_repeated_keys_are_named(tmp_path: Path) -> None:
     text = HEAD + "credentialPluginPolicy: DenyAll\ncredentialPluginPolicy: AllowAll\n"
-    assert found(tmp_path, text) == [("KF351", "credentialPluginPolicy", 4)]
+    assert places(lint(tmp_path, text)) == [("KF351", "credentialPluginPolicy", 4)]
 
 
 def test_documents_that_are_passed_over_are_named(tmp_path: Path) -> None:
@@ -112,11 +104,11 @@ def test_a_file_that_others_can_write_is_named(tmp_path: Path, mode: int) -> Non
     (tmp_path / "kuberc").touch()
     if not mode & 0o002:
         os.chown(tmp_path / "kuberc", -1, 54_321)
-    assert [each.code for each in lint(tmp_path, HEAD, mode).findings] == ["KF353"]
+    assert codes(lint(tmp_path, HEAD, mode)) == ["KF353"]
 
 
 @pytest.mark.parametrize(
-    ("entry", "codes"),
+    ("entry", "expected"),
     [
         ("command: sh", ["KF360"]),
         ("command: no-such-program-anywhere", ["KF360", "KF362"]),
@@ -127,10 +119,10 @@ def test_a_file_that_others_can_write_is_named(tmp_path: Path, mode: int) -> Non
     ],
 )
 def test_entries_that_allow_more_or_less_than_meant_are_named(
-    tmp_path: Path, entry: str, codes: list[str]
+    tmp_path: Path, entry: str, expected: list[str]
 ) -> None:
     report = lint(tmp_path, entries(entry))
-    assert [each.code for each in report.findings] == codes
+    assert codes(report) == expected
     assert report.accepted
 
 
@@ -138,8 +130,8 @@ def test_entries_that_allow_more_or_less_than_meant_are_named(
 def test_a_digest_is_compared_with_the_program_as_it_is(tmp_path: Path) -> None:
     program = write_executable(tmp_path / "plugin", "#!/bin/sh\n")
     digest = hashlib.sha256(program.read_bytes()).hexdigest()
-    for text, codes in ((digest, ["KF363"]), (digest.upper(), ["KF363"]), ("a" * 64, ["KF363", "KF364"])):
+    for text, expected in ((digest, ["KF363"]), (digest.upper(), ["KF363"]), ("a" * 64, ["KF363", "KF364"])):
         report = lint(tmp_path, entries(f'{{command: {program}, sha256: "{text}"}}'))
-        assert [each.code for each in report.findings] == codes
+        assert codes(report) == expected
     missing = entries(f'{{command: /nonexistent/x, sha256: "{digest}"}}')
-    assert [each.code for each in lint(tmp_path, missing).findings] == ["KF362", "KF363"]
+    assert codes(lint(tmp_path, missing)) == ["KF362", "KF363"]

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.report import FileKind, LintReport
 from support.commands import run_in_process
-from support.lint import SECRET, codes, lint_target, write
+from support.lint import SECRET, Report, codes, lint_target, write
 
+KIND = "provider file of ClusterProfiles"
 V1 = "client.authentication.k8s.io/v1"
 GOOD: dict[str, object] = {"name": "cloud", "execConfig": {"apiVersion": V1, "command": "/bin/sh"}}
 
 
-def lint(folder: Path, *providers: object, **fields: object) -> LintReport:
+def lint(folder: Path, *providers: object, **fields: object) -> Report:
     """Lint a file with these providers; *fields* are those of the execConfig of a good one before them."""
     first = {**GOOD, "execConfig": {**GOOD["execConfig"], **fields}} if fields else None  # type: ignore[dict-item]  # an object
     listed = [first, *providers] if first else list(providers)
@@ -25,7 +25,7 @@ def lint(folder: Path, *providers: object, **fields: object) -> LintReport:
 
 def test_a_good_file_has_no_findings(tmp_path: Path) -> None:
     report = lint(tmp_path, GOOD)
-    assert (report.findings, report.kind) == ((), FileKind.PROFILE_PROVIDERS)
+    assert (report.findings, report.kind) == ((), KIND)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_text_that_controllers_do_not_read_as_meant_is_named(
     tmp_path: Path, text: str, expected: list[str]
 ) -> None:
     report = lint_target(write(tmp_path, text, "providers.json"))
-    assert (codes(report), report.kind) == (expected, FileKind.PROFILE_PROVIDERS)
+    assert (codes(report), report.kind) == (expected, KIND)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="owners and modes")

@@ -1,4 +1,4 @@
-"""A run of lint over files: kinds, versions, ignores, and the catalogue of codes."""
+"""A run of lint over files: kinds, versions, configs inside other documents, ignores, and the catalogue of codes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from keyferry._core.severity import Severity
-from keyferry.api.kubeletconfig.records import ImagePullIntent, encode_intent, encode_record
 from keyferry.lint.catalogue import CODES
 from keyferry.lint.code import Code, Finding, Rules
-from keyferry.lint.ignores import apply_ignores
-from keyferry.lint.recognise import add_nested, recognise
-from keyferry.lint.report import LintReport
-from keyferry.lint.run import find_audiences, lint_any
-from keyferry.lint.source import SourceFile
-from keyferry.lint.versions import is_unknown, rules_for
-from support.lint import codes, config, federations, lint_target, write
-from support.records import IMAGE, folder_of, plant, record
+from support.commands import run_in_process
+from support.lint import Report, codes, config, lint_target, only, write
+from support.records import folder_of, plant, plant_intent
 
 TOKENS: dict[str, object] = {
     "tokenAttributes": {
@@ -34,7 +28,6 @@ TOKENS: dict[str, object] = {
 def test_each_version_has_its_findings(tmp_path: Path) -> None:
     path = write(tmp_path, config(TOKENS | {"matchImages": ["reg.example/*"]}))
     report = lint_target(path, versions=("1.32", "1.33", "1.34"))
-    assert report.kubernetes == "1.32,1.33,1.34"
     found = {(each.code, each.path.rpartition(".")[2], each.versions) for each in report.findings}
     assert found == {
         ("KF138", "tokenAttributes", ("1.32",)),
@@ -44,15 +37,6 @@ def test_each_version_has_its_findings(tmp_path: Path) -> None:
     }
     assert not report.accepted
     assert "unknown field" in report.kubernetes_text
-
-
-def test_a_pipe_is_read_once_for_all_versions() -> None:
-    reading, writing = os.pipe()
-    with open(writing, "w") as stream:
-        stream.write(config(TOKENS))
-    report = lint_target(f"/dev/fd/{reading}", versions=("1.32", "1.34"))
-    os.close(reading)
-    assert [(each.code, each.versions) for each in report.findings] == [("KF138", ("1.32",))]
 
 
 def test_findings_of_this_machine_can_be_left_out(tmp_path: Path) -> None:
@@ -72,7 +56,6 @@ KUBECONFIG = {
     "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
     "users": [{"name": "u", "user": {"as-uid": "1"}}],
 }
-ALPHA = "kubelet.config.k8s.io/v1alpha1"
 
 
 @pytest.mark.parametrize(
@@ -101,64 +84,61 @@ ALPHA = "kubelet.config.k8s.io/v1alpha1"
         ("kind: [Config]\n", "providers"),
     ],
 )
-def test_a_file_is_known_by_its_kind(text: str, kind: str) -> None:
-    assert recognise(text.encode()) == kind
+def test_a_file_is_known_by_its_kind(tmp_path: Path, text: str, kind: str) -> None:
+    assert lint_target(write(tmp_path, text)).kind == kind
 
 
-def test_a_pipe_is_read_once_whatever_it_brings(tmp_path: Path) -> None:
-    provider = {
-        "name": "p",
-        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
-        "defaultCacheDuration": "-1s",
-        "matchImages": ["reg.example"],
-    }
-    providers = {
-        "apiVersion": "kubelet.config.k8s.io/v1",
-        "kind": "CredentialProviderConfig",
-        "providers": [provider],
-    }
-    for document, code in ((KUBECONFIG, "KF227"), (providers, "KF126")):
-        reading, writing = os.pipe()
-        with open(writing, "w") as stream:
-            json.dump(document, stream)
-        path = f"/dev/fd/{reading}"
-        report = lint_any(path)
-        os.close(reading)
-        assert [(each.code, each.file) for each in report.findings] == [(code, path)]
-        assert (report.path, report.files) == (path, (path,))
-    assert os.listdir(tmp_path) == []
+TOO_SHORT = config({"defaultCacheDuration": "-1s"})
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "versions"),
+    [
+        pytest.param(json.dumps(KUBECONFIG), "KF227", (), id="kubeconfig"),
+        pytest.param(TOO_SHORT, "KF126", (), id="providers"),
+        pytest.param(config(TOKENS), "KF138", ("1.32",), id="in two versions"),
+    ],
+)
+def test_a_pipe_is_read_once_whatever_it_brings(text: str, code: str, versions: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    with open(writing, "w") as stream:
+        stream.write(text)
+    path = f"/dev/fd/{reading}"
+    report = lint_target(path, versions=("1.32", "1.34"))
+    os.close(reading)
+    finding = only(report)
+    assert (finding.code, finding.file, finding.versions) == (code, path, versions)
+    assert report.files == (path,)
 
 
 def test_a_single_record_is_recognised(tmp_path: Path) -> None:
     """A record somewhere else is linted by its content alone."""
+    content = plant(tmp_path).read_bytes().replace(b"v1beta1", b"v1alpha1")
     path = tmp_path / "sha256-copy"
-    path.write_bytes(encode_record(record(), ALPHA))
-    assert codes(lint_any(str(path))) == ["KF422"]
-    path.write_bytes(encode_intent(ImagePullIntent(image=IMAGE))[:-4])
-    assert codes(lint_any(str(path))) == ["KF401"]
+    path.write_bytes(content)
+    assert codes(lint_target(str(path))) == ["KF422"]
+    path.write_bytes(plant_intent(tmp_path).read_bytes()[:-4])
+    assert codes(lint_target(str(path))) == ["KF401"]
 
 
 def test_one_of_the_two_folders_will_do(tmp_path: Path) -> None:
     """Pointing at the inner folder is fine too."""
     plant(tmp_path, b"x")
-    assert codes(lint_any(str(folder_of(tmp_path)))) == ["KF402"]
+    assert codes(lint_target(str(folder_of(tmp_path)))) == ["KF402"]
 
 
 def test_a_broken_kuberc_is_a_kuberc(tmp_path: Path) -> None:
     """A file of this name is a kuberc for kubectl, even if its content looks like a kubeconfig."""
-    path = tmp_path / "kuberc"
-    path.write_text("users: [\n")
-    report = lint_any(str(path))
+    report = lint_target(write(tmp_path, "users: [\n", "kuberc"))
     assert (report.kind, codes(report)) == ("kuberc", ["KF301"])
 
 
 def test_a_kubelet_configuration_is_not_an_old_provider_config(tmp_path: Path) -> None:
-    path = tmp_path / "kubelet.yaml"
-    path.write_text("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
-    path.chmod(0o644)
-    report = lint_any(str(path))
+    text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    path = write(tmp_path, text, "kubelet.yaml")
+    report = lint_target(path)
     assert (report.kind, codes(report)) == ("kubelet config", [])
-    assert codes(lint_any(str(path), is_read_by_kubelet=True)) == ["KF106"]
+    assert codes(lint_target(path, is_read_by_kubelet=True)) == ["KF106"]
 
 
 TALOS = """\
@@ -235,10 +215,10 @@ def test_a_nested_config_is_pointed_at(
     tmp_path: Path, text: str, refusal: str, nested: tuple[str, int, int], finding: tuple[str, str, int, int]
 ) -> None:
     path = write(tmp_path, text)
-    read = lint_any(path, is_read_by_kubelet=True)
+    read = lint_target(path, is_read_by_kubelet=True)
     assert {each.code for each in read.findings} == {refusal, "KF184", finding[0]}
     assert (read.accepted, bool(read.kubernetes_text)) == (False, True)
-    report = lint_any(path)
+    report = lint_target(path)
     found = {each.code: each for each in report.findings}
     assert set(found) == {"KF184", finding[0]}
     # The text is that of the config inside.
@@ -246,22 +226,18 @@ def test_a_nested_config_is_pointed_at(
     pointer, inner = found["KF184"], found[finding[0]]
     assert (pointer.path, pointer.line, pointer.column) == nested
     assert (inner.code, inner.path, inner.line, inner.column) == finding
-    assert report.providers == 1
 
 
 def test_a_folded_text_is_pointed_at_as_a_whole(tmp_path: Path) -> None:
     inner = CLOUD_INIT.partition("|\n")[2].replace("\n    ", "\\n")
-    report = lint_any(write(tmp_path, f'files:\n- content: "{inner.strip()}"\n'))
+    report = lint_target(write(tmp_path, f'files:\n- content: "{inner.strip()}"\n'))
     found = {each.code: (each.line, each.column) for each in report.findings}
     assert found["KF151"] == found["KF184"] == (2, 3)
 
 
 def test_other_documents_stay_as_they_are(tmp_path: Path) -> None:
     path = write(tmp_path, "kind: ConfigMap\napiVersion: v1\ndata: {a: CredentialProviderConfig}\n")
-    report = lint_any(path)
-    assert [each.code for each in report.findings] == ["KF105"]
-    broken = LintReport(path=path, kubernetes="1.36", findings=report.findings)
-    assert add_nested(broken, SourceFile.parse(path, b"a: ["), {}) == broken
+    assert codes(lint_target(path)) == ["KF105"]
 
 
 CONFIG_MAP = """\
@@ -301,9 +277,14 @@ nodes:
 
 
 def places(path: str) -> dict[str, tuple[str, int | None, int | None]]:
-    """The findings of a file, linted with the federation configs in it: path, line and column by code."""
-    found = lint_any(path, beside=federations(path)).findings
-    return {each.code: (each.path, each.line, each.column) for each in found}
+    """The findings of a file: path, line and column by code."""
+    return {each.code: (each.path, each.line, each.column) for each in lint_target(path).findings}
+
+
+def audiences(path: str) -> list[str]:
+    """The audiences that kubelets must be permitted to request."""
+    role, _ = yaml.safe_load_all(run_in_process("lint", path, "--rbac").stdout)
+    return [name for rule in role["rules"] for name in rule["resources"]]
 
 
 def test_both_configs_in_one_document_are_linted_together(tmp_path: Path) -> None:
@@ -314,7 +295,7 @@ def test_both_configs_in_one_document_are_linted_together(tmp_path: Path) -> Non
         "KF670": ("data.providers.yaml.providers[0].tokenAttributes.cacheType", 16, 9),
         "KF659": ("data.federation.json", 18, 3),
     }
-    assert find_audiences([path]) == ("registry.example.com",)
+    assert audiences(path) == ["registry.example.com"]
 
 
 def test_a_federation_config_is_refused_at_its_place_in_a_document(tmp_path: Path) -> None:
@@ -326,34 +307,21 @@ def test_a_federation_config_is_refused_at_its_place_in_a_document(tmp_path: Pat
         "KF659": ("nodes.federation", 2, 3),
         "KF608": ("nodes.federation.rules[0].preset", 7, 7),
     }
-    assert find_audiences([path]) == ("other.example.com",)
-    assert [each.path for each in federations(path)] == ["federation"]
-
-
-def test_a_file_that_cloud_init_writes_has_its_own_name(tmp_path: Path) -> None:
-    inner = CONFIG_MAP.partition("federation.json: |\n")[2]
-    text = f"write_files:\n- path: /etc/keyferry/f.json\n  content: |\n{inner}"
-    (found,) = federations(write(tmp_path, text))
-    assert found.path == "/etc/keyferry/f.json"
+    assert audiences(path) == ["other.example.com"]
 
 
 @pytest.mark.parametrize(
-    ("version", "part"), [("1.25", "exists since 1.26"), ("2", "not a Kubernetes version"), ("", "not")]
+    ("right", "wrong", "code"),
+    [("federation.json", "other.json", "KF670"), ("other.json", "federation.json", "KF679")],
 )
-def test_unknown_versions_are_refused(version: str, part: str) -> None:
-    with pytest.raises(ValueError, match=part):
-        rules_for(version, {})
-
-
-def test_a_version_newer_than_all_known_ones_has_the_rules_of_the_newest() -> None:
-    new, known = rules_for("1.38", {}), rules_for("1.37", {})
-    assert (new.version, is_unknown("1.38"), is_unknown("v1.37.2")) == ("1.38", True, False)
-    assert (new.directory, new.token_attributes, new.cache_type, new.gate) == (
-        known.directory,
-        known.token_attributes,
-        known.cache_type,
-        known.gate,
-    )
+def test_a_file_that_cloud_init_writes_has_its_own_name(
+    tmp_path: Path, right: str, wrong: str, code: str
+) -> None:
+    """By which the arguments of the other config name it."""
+    providers, _, inner = CONFIG_MAP.partition("providers.yaml: |\n")[2].partition("  federation.json: |\n")
+    files = {"providers.yaml": providers, right: inner, wrong: inner.replace("passthrough", "nexus")}
+    text = "".join(f"- path: /etc/keyferry/{name}\n  content: |\n{each}" for name, each in files.items())
+    assert code in places(write(tmp_path, f"write_files:\n{text}"))
 
 
 CONFIG = """\
@@ -369,8 +337,8 @@ providers:
 LINE = "  - reg.example/team/*"
 
 
-def linted(folder: Path, text: str) -> LintReport:
-    return apply_ignores(lint_any(write(folder, text)))
+def lint_text(folder: Path, text: str) -> Report:
+    return lint_target(write(folder, text))
 
 
 @pytest.mark.parametrize(
@@ -386,14 +354,14 @@ def linted(folder: Path, text: str) -> LintReport:
     ],
 )
 def test_a_comment_on_the_line_or_above_suppresses(tmp_path: Path, line: str) -> None:
-    report = linted(tmp_path, CONFIG.replace(LINE, line))
+    report = lint_text(tmp_path, CONFIG.replace(LINE, line))
     assert report.findings == ()
     assert [each.code for each in report.suppressed] == ["KF151"]
 
 
 def test_several_codes_are_separated_by_commas(tmp_path: Path) -> None:
     text = CONFIG.replace("name: plugin", "name: '-p' # keyferry: ignore KF171,KF150")
-    report = linted(tmp_path, text)
+    report = lint_text(tmp_path, text)
     assert codes(report) == ["KF050", "KF151"]
     assert [each.code for each in report.suppressed] == ["KF171"]
     assert "there is no KF150 in line 4" in report.findings[0].message
@@ -410,7 +378,7 @@ def test_several_codes_are_separated_by_commas(tmp_path: Path) -> None:
     ],
 )
 def test_a_comment_without_effect_is_information(tmp_path: Path, line: str, part: str) -> None:
-    report = linted(tmp_path, CONFIG.replace(LINE, line))
+    report = lint_text(tmp_path, CONFIG.replace(LINE, line))
     assert sorted(codes(report)) == ["KF050", "KF151"]
     (useless,) = (each for each in report.findings if each.code == "KF050")
     assert useless.severity == "info"
@@ -420,7 +388,7 @@ def test_a_comment_without_effect_is_information(tmp_path: Path, line: str, part
 
 def test_an_error_cannot_be_ignored(tmp_path: Path) -> None:
     text = CONFIG.replace("10m", "-1s # keyferry: ignore KF126").replace("/team/*", "")
-    report = linted(tmp_path, text)
+    report = lint_text(tmp_path, text)
     assert codes(report) == ["KF126", "KF050"]
     assert report.findings[1].message == "KF126 is an error, which cannot be ignored"
     assert not report.accepted
@@ -429,17 +397,12 @@ def test_an_error_cannot_be_ignored(tmp_path: Path) -> None:
 def test_what_depends_on_the_machine_may_be_ignored_for_another(tmp_path: Path) -> None:
     """There is no bin dir here, so no finding; on a node there may be one."""
     text = CONFIG.replace("name: plugin", "name: plugin # keyferry: ignore KF191").replace("/team/*", "")
-    assert linted(tmp_path, text).findings == ()
+    assert lint_text(tmp_path, text).findings == ()
 
 
 def test_a_kubeconfig_has_comments_too(tmp_path: Path) -> None:
-    path = tmp_path / "config"
-    path.write_text(
-        "kind: Config\nclusters:\n- name: k # keyferry: ignore KF255\n  cluster: {server: https://k}\n"
-    )
-    path.chmod(0o600)
-    report = apply_ignores(lint_any(str(path)))
-    assert "KF050" in codes(report)
+    text = "kind: Config\nclusters:\n- name: k # keyferry: ignore KF255\n  cluster: {server: https://k}\n"
+    assert "KF050" in codes(lint_target(write(tmp_path, text, "config", 0o600)))
 
 
 def test_a_rule_reports_the_codes_that_it_declares() -> None:
@@ -457,7 +420,9 @@ def test_a_rule_reports_the_codes_that_it_declares() -> None:
 def test_a_number_is_that_of_one_code() -> None:
     """Who takes the number of another code sees which one has it."""
     with pytest.raises(ValueError, match="KF176 is taken: 'credentials are not cached'"):
-        Code("KF176", Severity.WARNING, "another title", why="another reason", fix="another correction")
+        Code(
+            "KF176", CODES["KF176"].severity, "another title", why="another reason", fix="another correction"
+        )
 
 
 def test_refusals_are_errors_and_the_rest_is_not() -> None:
@@ -466,7 +431,3 @@ def test_refusals_are_errors_and_the_rest_is_not() -> None:
         codes = {name: code for name, code in CODES.items() if name.startswith(hundred)}
         assert {code.severity for name, code in codes.items() if name[3:] < "50"} == {"error"}
         assert {code.severity for name, code in codes.items() if name[3:] >= "50"} == {"warning", "info"}
-
-
-def test_codes_are_listed_in_order() -> None:
-    assert list(CODES) == sorted(CODES)

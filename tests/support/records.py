@@ -14,8 +14,10 @@ from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.records import (
     ImagePullCredentials,
     ImagePulledRecord,
+    ImagePullIntent,
     ImagePullSecret,
     ImagePullServiceAccount,
+    encode_intent,
     encode_record,
 )
 from keyferry.api.meta import parse_time
@@ -76,6 +78,14 @@ def plant(root: Path, content: bytes | None = None, *, ref: str = REF, mode: int
     path = folder_of(root) / file_name(ref)
     path.write_bytes(encode_record(record(ref)) if content is None else content)
     path.chmod(mode)
+    return path
+
+
+def plant_intent(root: Path) -> Path:
+    """Write the intent of a pull of the image."""
+    path = folder_of(root, "pulling") / file_name(IMAGE)
+    path.write_bytes(encode_intent(ImagePullIntent(image=IMAGE)))
+    path.chmod(0o600)
     return path
 
 
