@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import ssl
 from pathlib import Path
 
 import pytest
 
-from keyferry.sdk import Deadline, HttpError, ProvideError
-from keyferry_plugins.azure import managed_identity
-from keyferry_plugins.azure.config import Config, parse_config
-from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
 from support import azure_cloud as cloud
 from support.azure_acr import ANNOTATIONS, MANAGED, PRINCIPAL, STATIC, ask
 from support.azure_certificates import PASSWORD, make_certified
-from support.azure_cloud import CLIENT, ENTRA, ENTRA_TOKEN, REGISTRY, TENANT, Azure, in_turn
+from support.azure_cloud import CLIENT, ENTRA, REGISTRY, TENANT, Azure
 from support.certificates import key_pem, make_certificate, make_key
-from support.fake_cloud import Authority, Handler, Received, Reply, serving
+from support.fake_cloud import Authority, Received, Reply
+from support.reference import Answer, ask_image
 
 CERTIFIED: dict[str, object] = {"aadClientId": CLIENT, "tenantId": TENANT}
 TOKEN_URL = f"https://{ENTRA}/{TENANT}/oauth2/v2.0/token"
@@ -169,8 +164,7 @@ def test_each_cloud_has_its_own_authority(azure: Azure, name: str, authority: st
     pod = cloud.pod_token()
     azure.on(authority, cloud.federated_answers(pod))
     azure.on(registry, cloud.registry_answers(host=registry))
-    annotations = {"kubernetes.azure.com/acr-client-id": CLIENT, "kubernetes.azure.com/acr-tenant-id": TENANT}
-    answer = ask(azure, {"cloud": name}, image=f"{registry}/app", token=pod, annotations=annotations)
+    answer = ask(azure, {"cloud": name}, image=f"{registry}/app", token=pod, annotations=ANNOTATIONS)
     assert set(answer.auth) == {"*.azurecr.*", registry}
 
 
@@ -274,7 +268,8 @@ def test_a_private_cloud_without_a_description_says_what_to_set(azure: Azure) ->
     assert "AZURE_ENVIRONMENT_FILEPATH is not set" in answer.stderr
 
 
-def test_backoff_and_user_agent_of_the_config_are_used(azure: Azure) -> None:
+@pytest.mark.parametrize("is_yaml", [False, True], ids=["JSON", "YAML"])
+def test_backoff_and_user_agent_of_the_config_are_used(azure: Azure, *, is_yaml: bool) -> None:
     """One retry means two attempts, and Entra hears the agent's name."""
     azure.on(ENTRA, Reply(503))
     config = {
@@ -284,9 +279,19 @@ def test_backoff_and_user_agent_of_the_config_are_used(azure: Azure) -> None:
         "cloudProviderBackoffRetries": 1,
         "cloudProviderBackoffDuration": 0.01,
     }
-    annotations = {"kubernetes.azure.com/acr-client-id": CLIENT, "kubernetes.azure.com/acr-tenant-id": TENANT}
-    assert ask(azure, config, token=cloud.pod_token(), annotations=annotations).status == 1
+    text = "".join(f"{key}: {value}\n" for key, value in config.items()) if is_yaml else json.dumps(config)
+    assert ask_with(azure, text, token=cloud.pod_token(), annotations=ANNOTATIONS).status == 1
     assert [sent.headers["user-agent"] for sent in azure.sent(ENTRA)] == ["my-node"] * 2
+
+
+def ask_with(
+    azure: Azure, text: str, *, token: str = "", annotations: dict[str, str] | None = None
+) -> Answer:
+    """Run the plugin with this text as the node's config."""
+    path = azure.folder / "config"
+    path.write_text(text)
+    image = f"{REGISTRY}/team/app"
+    return ask_image("acr", image, args=[str(path)], env=azure.environ, token=token, annotations=annotations)
 
 
 @pytest.mark.parametrize("config", [MANAGED, {"tenantId": "another"}], ids=["managed", "no managed identity"])
@@ -514,30 +519,26 @@ def test_a_refused_identity_binding_says_what_to_do(azure: Azure) -> None:
         "x: &x [1, 2]\ny: [*x, *x]\ntenantId: t\nuseManagedIdentityExtension: on\nuserAssignedIdentityID: 007",
     ],
 )
-def test_the_same_config_in_many_spellings(text: str) -> None:
+def test_the_same_config_in_many_spellings(azure: Azure, text: str) -> None:
     """Keys in any case, the last of two wins, numbers keep their spelling, unknown keys do not matter."""
-    expected = Config(tenant_id="t", use_managed_identity=True, user_assigned_identity="007")
-    assert parse_config(text.encode(), "here") == expected
-
-
-@pytest.mark.parametrize("text", ["", " \n", "{}", "# nothing\n", "\ufeff", "null_key: ~"])
-def test_an_empty_file_is_an_empty_config(text: str) -> None:
-    """As upstream has it."""
-    assert parse_config(text.encode(), "here") == Config()
-
-
-@pytest.mark.parametrize(
-    "text", ["just text", "- a\n- b", "[1]", "7", '{"a": ', "a: b: c", "a\n\tb: c", "{" * 1_000]
-)
-def test_what_is_no_mapping_is_refused(text: str) -> None:
-    """With the file's name and none of its content."""
-    with pytest.raises(ProvideError, match="the file is neither a JSON object nor a YAML mapping"):
-        parse_config(text.encode(), "the file")
+    azure.on_imds(cloud.imds_answers(client_id="007"))
+    azure.on(REGISTRY, cloud.registry_answers(tenant="t"))
+    assert REGISTRY in ask_with(azure, text).auth
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        *(
+            (text, "the cloud config names no identity")
+            for text in ("", " \n", "{}", "# nothing\n", "\ufeff", "null_key: ~")
+        ),
+        *(
+            (text, "is neither a JSON object nor a YAML mapping")
+            for text in (
+                "clientmarksecret", "- a\n- b", "[1]", "7", '{"a": ', "a: b: c", "a\n\tb: c", "{" * 1_000,
+            )
+        ),
         ('{"aadClientSecret": ["hidden"]}', "aadClientSecret is an object or a list, expected a text"),
         ('{"aadClientSecret": 5}', "aadClientSecret is a number"),
         ('{"useManagedIdentityExtension": "hidden"}', "useManagedIdentityExtension is a text"),
@@ -546,219 +547,20 @@ def test_what_is_no_mapping_is_refused(text: str) -> None:
         ("aadClientId: {hidden: x}", "aadClientId is an object or a list"),
         ("aadClientId: true", "aadClientId is true or false"),
     ],
-)
-def test_a_value_of_the_wrong_kind_is_named_and_not_quoted(text: str, said: str) -> None:
-    """The key helps, the value may be a secret."""
-    with pytest.raises(ProvideError) as caught:
-        parse_config(text.encode(), "the file")
-    assert said in str(caught.value)
-    assert "hidden" not in str(caught.value)
+)  # fmt: skip
+def test_a_config_that_does_not_do_is_explained_and_not_quoted(azure: Azure, text: str, said: str) -> None:
+    """Empty, no mapping, or a value of the wrong kind: the key helps, the value may be a secret."""
+    answer = ask_with(azure, text)
+    assert (answer.status, answer.stdout) == (1, "")
+    assert said in answer.stderr
+    cloud.never_shown(answer.stderr, "hidden")
 
 
-def test_a_bomb_of_aliases_does_not_go_off() -> None:
+def test_a_bomb_of_aliases_does_not_go_off(azure: Azure) -> None:
     """Nothing below the top is built."""
     levels = "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]\n" for at in range(1, 30))
     merges = "".join(f"m{at}: &m{at} {{<<: [{', '.join([f'*m{at - 1}'] * 9)}]}}\n" for at in range(1, 30))
-    text = f"a0: &a0 [x]\n{levels}m0: &m0 {{x: y}}\n{merges}tenantId: t\n"
-    assert parse_config(text.encode(), "here") == Config(tenant_id="t")
-
-
-def test_numbers_of_backoff_are_read() -> None:
-    """From both forms."""
-    expected = Config(use_backoff=True, backoff_retries=6, backoff_seconds=0.5)
-    text = '{"cloudProviderBackoff": true, "cloudProviderBackoffRetries": 6, "cloudProviderBackoffDuration": 0.5}'
-    assert parse_config(text.encode(), "here") == expected
-    text = "cloudProviderBackoff: true\ncloudProviderBackoffRetries: 6\ncloudProviderBackoffDuration: 0.5\n"
-    assert parse_config(text.encode(), "here") == expected
-
-
-def test_a_config_does_not_show_its_secrets() -> None:
-    """Not in a repr either."""
-    config = parse_config(b'{"aadClientSecret": "hidden", "aadClientCertPassword": "hidden"}', "here")
-    assert "hidden" not in repr(config)
-
-
-RESOURCE = "https://containerregistry.azure.net"
-TOKEN = Reply(200, {"access_token": ENTRA_TOKEN, "expires_on": "1893456000"})
-
-
-def question(environ: dict[str, str], identity: Identity = Identity()) -> IdentityRequest:
-    """A question for a registry's token."""
-    return IdentityRequest(resource=RESOURCE, identity=identity, environ=environ, deadline=Deadline(20))
-
-
-def expect(
-    method: str, headers: dict[str, str], query: dict[str, str], form: dict[str, str] | None = None
-) -> Handler:
-    """A source that gives the token for exactly one request."""
-
-    def answer(received: Received) -> Reply:
-        assert (received.method, received.path) == (method, "/token")
-        assert received.query == query
-        for name, value in headers.items():
-            assert received.headers[name] == value
-        assert (received.form if form is not None else {}) == (form or {})
-        return TOKEN
-
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("identity", "named"),
-    [
-        (Identity(), {}),
-        (Identity(client_id="c"), {"client_id": "c"}),
-        (Identity.parse("/subscriptions/r"), {"mi_res_id": "/subscriptions/r"}),
-    ],
-)
-def test_app_service_answers(identity: Identity, named: dict[str, str]) -> None:
-    """With the header that proves one runs inside."""
-    query = {"api-version": "2019-08-01", "resource": RESOURCE, **named}
-    with serving(expect("GET", {"x-identity-header": "hdr"}, query)) as server:
-        environ = {"IDENTITY_ENDPOINT": f"{server.url}/token", "IDENTITY_HEADER": "hdr"}
-        token = request_identity_token(question(environ, identity))
-    assert (token.value, token.expires_at) == (ENTRA_TOKEN, 1893456000)
-
-
-@pytest.mark.parametrize(("client", "default"), [("c", "d"), ("", "c")])
-def test_machine_learning_answers(client: str, default: str) -> None:
-    """With the client given, or else the workspace's default."""
-    query = {"api-version": "2017-09-01", "resource": RESOURCE, "clientid": "c"}
-    with serving(expect("GET", {"secret": "sec"}, query)) as server:
-        environ = {
-            "MSI_ENDPOINT": f"{server.url}/token",
-            "MSI_SECRET": "sec",
-            "DEFAULT_IDENTITY_CLIENT_ID": default,
-        }
-        assert request_identity_token(question(environ, Identity(client_id=client))).value == ENTRA_TOKEN
-        with pytest.raises(ProvideError, match="client ID"):
-            request_identity_token(question(environ, Identity(resource_id="/r")))
-
-
-def test_cloud_shell_answers() -> None:
-    """To a form, and for the user alone."""
-    with serving(expect("POST", {"metadata": "true"}, {}, {"resource": RESOURCE})) as server:
-        environ = {"MSI_ENDPOINT": f"{server.url}/token"}
-        assert request_identity_token(question(environ)).value == ENTRA_TOKEN
-        with pytest.raises(ProvideError, match="does not support user-assigned"):
-            request_identity_token(question(environ, Identity(client_id="c")))
-
-
-def test_service_fabric_is_known_by_its_thumbprint(tmp_path: Path) -> None:
-    """The secret is sent to that certificate alone, whoever signed it."""
-    query = {"api-version": "2019-07-01-preview", "resource": RESOURCE}
-    handler = expect("GET", {"secret": "sec", "accept": "application/json"}, query)
-    with serving(handler, Authority(tmp_path).context("fabric")) as server:
-        pem = ssl.get_server_certificate(("127.0.0.1", server.port))
-        found = hashlib.sha1(ssl.PEM_cert_to_DER_cert(pem), usedforsecurity=False).hexdigest()
-        environ = {
-            "IDENTITY_ENDPOINT": f"{server.url}/token",
-            "IDENTITY_HEADER": "sec",
-            "IDENTITY_SERVER_THUMBPRINT": found.upper(),
-        }
-        assert request_identity_token(question(environ)).value == ENTRA_TOKEN
-        before = len(server.received)
-        with pytest.raises(HttpError, match="IDENTITY_SERVER_THUMBPRINT"):
-            request_identity_token(question({**environ, "IDENTITY_SERVER_THUMBPRINT": "0" * 40}))
-        assert len(server.received) == before
-        with pytest.raises(ProvideError, match="does not support user-assigned"):
-            request_identity_token(question(environ, Identity(client_id="c")))
-        for endpoint in ("http://x/", f"https://u:p@127.0.0.1:{server.port}/"):
-            with pytest.raises(HttpError, match="IDENTITY_ENDPOINT: is not an https:// URL"):
-                request_identity_token(question({**environ, "IDENTITY_ENDPOINT": endpoint}))
-        assert len(server.received) == before
-
-
-def test_service_fabric_that_is_gone_is_an_error() -> None:
-    """With the place, and without the secret."""
-    environ = {
-        "IDENTITY_ENDPOINT": "https://127.0.0.1:1/token",
-        "IDENTITY_HEADER": "hidden",
-        "IDENTITY_SERVER_THUMBPRINT": "0",
-    }
-    with pytest.raises(HttpError, match=r"https://127.0.0.1:1/token: cannot be reached") as caught:
-        request_identity_token(question(environ))
-    assert "hidden" not in str(caught.value)
-
-
-def arc_server(path: str, key: str = "key content") -> Handler:
-    """Arc's agent: it names a file, and then wants its content."""
-
-    def check(received: Received) -> Reply:
-        assert received.headers["authorization"] == f"Basic {key}"
-        assert received.headers["metadata"] == "true"
-        return TOKEN
-
-    return in_turn(Reply(401, headers={"WWW-Authenticate": f"Basic realm={path}"}), check)
-
-
-def ask_arc(monkeypatch: pytest.MonkeyPatch, url: str, folder: Path) -> str:
-    """Ask an agent of Arc, whose key files are in *folder*; gives the token."""
-    monkeypatch.setattr(managed_identity, "ARC_KEYS", str(folder))
-    return request_identity_token(question({"IDENTITY_ENDPOINT": url, "IMDS_ENDPOINT": url})).value
-
-
-def test_arc_wants_to_see_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which proves that one may read it."""
-    (tmp_path / "x.key").write_text("key content")
-    with serving(arc_server(f"{tmp_path}/x.key")) as server:
-        assert ask_arc(monkeypatch, server.url, tmp_path) == ENTRA_TOKEN
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../x.key",
-        "deep/x.key",
-        "x.txt",
-        "/etc/passwd",
-        "missing.key",
-        "long.key",
-        "empty.key",
-        "lines.key",
-        "",
-    ],
-)
-def test_arc_cannot_make_one_read_another_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """Nothing is sent of a file that is elsewhere, is no key, or is too long."""
-    folder = tmp_path / "tokens"
-    (folder / "deep").mkdir(parents=True)
-    for path in (tmp_path / "x.key", folder / "deep" / "x.key", folder / "x.txt"):
-        path.write_text("other")
-    (folder / "long.key").write_text("x" * 4097)
-    (folder / "empty.key").write_text("")
-    (folder / "lines.key").write_text("a\r\nX-Other: b")
-    with serving(arc_server(f"{folder}/{name}" if not name.startswith("/") else name)) as server:
-        with pytest.raises(ProvideError):
-            ask_arc(monkeypatch, server.url, folder)
-        assert len(server.received) == 1
-
-
-def test_arc_is_asked_where_its_variables_or_its_agent_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The variables name it, or its program is there; it has no user-assigned identities."""
-    agent = tmp_path / "himds"
-    monkeypatch.setattr(managed_identity, "ARC_AGENT", str(agent))
-    both = {"IDENTITY_ENDPOINT": "http://127.0.0.1:1/x", "IMDS_ENDPOINT": "http://127.0.0.1:1"}
-    with pytest.raises(ProvideError, match="Azure Arc does not support user-assigned"):
-        request_identity_token(question(both, Identity(client_id="c")))
-    with serving(in_turn(TOKEN)) as server:
-        machine = {"AZURE_POD_IDENTITY_AUTHORITY_HOST": server.url}
-        assert request_identity_token(question(machine, Identity(client_id="c"))).value == ENTRA_TOKEN
-        agent.write_text("")
-        with pytest.raises(ProvideError, match="Azure Arc does not support user-assigned"):
-            request_identity_token(question(machine, Identity(client_id="c")))
-
-
-def test_a_secret_of_the_environment_is_masked_in_a_refusal() -> None:
-    """Even if the service quotes it."""
-    echo = Reply(403, {"error": "no", "error_description": "header hidden was wrong"})
-    with serving(in_turn(echo)) as server:
-        asked = question({"IDENTITY_ENDPOINT": server.url, "IDENTITY_HEADER": "hidden"})
-        with pytest.raises(ProvideError) as caught:
-            request_identity_token(asked)
-    assert "hidden" not in str(caught.value)
-    assert "was wrong" in str(caught.value)
+    azure.on_imds(cloud.imds_answers())
+    azure.on(REGISTRY, cloud.registry_answers(tenant="t"))
+    text = f"a0: &a0 [x]\n{levels}m0: &m0 {{x: y}}\n{merges}tenantId: t\nuseManagedIdentityExtension: true\n"
+    assert REGISTRY in ask_with(azure, text).auth
