@@ -18,7 +18,7 @@ from keyferry.clusters.session import load_cluster
 from keyferry.errors import ClusterAuthError, Kind
 from support.certificates import Authority
 from support.kube import TOKEN, Kube
-from support.kubernetes_api import KubernetesApi, pod
+from support.kubernetes_api import KubernetesApi, pod_for_exec
 from support.kubernetes_exec import CLOSE, STATUS, STDERR, STDOUT, V4, ExecSocket, Finished
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
@@ -36,10 +36,7 @@ def authority() -> Authority:
 @pytest.fixture
 def api(authority: Authority) -> Iterator[KubernetesApi]:
     """A server with a pod, into which bob may exec."""
-    with KubernetesApi(authority) as running:
-        running.add_user(TOKEN, "bob")
-        running.permit(TOKEN, "get create", "pods/exec", "shop")
-        running.add(pod())
+    with pod_for_exec(authority, TOKEN) as running:
         yield running
 
 

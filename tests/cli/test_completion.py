@@ -15,7 +15,7 @@ from keyferry.cli.run import COMMANDS
 from keyferry.lint.catalogue import CODES
 from support.certificates import Authority
 from support.commands import run_in_process
-from support.kube import TOKEN, Kube, credential
+from support.kube import TOKEN, Kube, kube_in
 from support.kube_commands import exec_section
 from support.kubernetes_api import KubernetesApi, pod
 from support.parts import need
@@ -170,12 +170,7 @@ def api(authority: Authority) -> Iterator[KubernetesApi]:
 
 @pytest.fixture
 def kube(tmp_path: Path, api: KubernetesApi, authority: Authority) -> Kube:
-    folder = tmp_path / "kube"
-    folder.mkdir()
-    made = Kube(folder)
-    made.write(api.url, ca=authority.pem)
-    made.answer(credential(TOKEN))
-    return made
+    return kube_in(tmp_path / "kube", api.url, authority.pem)
 
 
 def test_pods_and_workloads_complete_in_their_namespace(kube: Kube, api: KubernetesApi) -> None:

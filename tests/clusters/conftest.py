@@ -9,7 +9,7 @@ import pytest
 
 from support.api_server import ApiServer
 from support.certificates import Authority
-from support.kube import TOKEN, Kube, credential
+from support.kube import TOKEN, Kube, kube_in
 from support.profile_world import ProfileWorld
 
 
@@ -30,12 +30,7 @@ def server(authority: Authority) -> Iterator[ApiServer]:
 @pytest.fixture
 def kube(tmp_path: Path, server: ApiServer, authority: Authority) -> Kube:
     """A kubeconfig for the server, whose plugin gives the token."""
-    folder = tmp_path / "kube"
-    folder.mkdir()
-    made = Kube(folder)
-    made.write(server.url, ca=authority.pem)
-    made.answer(credential(TOKEN))
-    return made
+    return kube_in(tmp_path / "kube", server.url, authority.pem)
 
 
 @pytest.fixture

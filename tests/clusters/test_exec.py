@@ -16,7 +16,7 @@ from keyferry.errors import ClusterAuthError, Kind
 from support.api_server import running_proxy
 from support.certificates import Authority
 from support.kube import OTHER, TOKEN, Kube, credential
-from support.kubernetes_api import KubernetesApi, pod
+from support.kubernetes_api import KubernetesApi, pod_for_exec
 from support.kubernetes_exec import CLOSE, STATUS, STDOUT, V4, V5, Exec, ExecSocket, Finished, status_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
@@ -28,10 +28,7 @@ LONG = bytes(range(256)) * 400
 @pytest.fixture
 def api(authority: Authority) -> Iterator[KubernetesApi]:
     """A server with a pod, into which bob may exec."""
-    with KubernetesApi(authority) as running:
-        running.add_user(TOKEN, "bob")
-        running.permit(TOKEN, "get create", "pods/exec", "shop")
-        running.add(pod())
+    with pod_for_exec(authority, TOKEN) as running:
         yield running
 
 

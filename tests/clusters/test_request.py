@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import socket
 import sys
 import threading
@@ -14,18 +13,11 @@ from typing import Self
 import pytest
 
 from keyferry._core.jwt_claims import read_claims
-from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.clusters.api_calls import ApiProblem, BoundPod, IssuedToken, request_token
 from keyferry.clusters.session import ClusterSession
-from keyferry.errors import Kind, NodeAudienceError
-from keyferry.images.lookup import Providers
-from keyferry.images.provider.accounts import Pod, ServiceAccount
-from keyferry.images.provider.provider import Provider
-from keyferry.workloads.rbac import node_manifests
-from keyferry.workloads.tokens import NodeTokens, RequestedTokens
-from support.api_server import ApiServer, ConnectProxy, running_proxy
+from keyferry.errors import Kind
+from support.api_server import ApiServer, running_proxy
 from support.certificates import Authority, Pair
-from support.function_plugins import answering
 from support.kube import OTHER, TOKEN, Kube, credential, pair_fields
 from support.kube_commands import keyferry_kube
 from support.kubernetes_api import ISSUER, KubernetesApi, account, pod
@@ -41,13 +33,6 @@ def test_a_certificate_of_the_plugin_is_shown(kube: Kube, server: ApiServer, aut
     assert server.seen[0].serial == pair.serial
 
 
-def test_a_server_that_is_not_trusted_gets_no_credential(kube: Kube, server: ApiServer) -> None:
-    kube.write(server.url, ca=Authority().pem)
-    done = keyferry_kube(kube, "raw", "/version")
-    assert (done.returncode, server.seen) == (5, [])
-    assert "its certificate is not trusted" in done.stderr
-
-
 def test_a_server_whose_certificate_has_only_a_common_name_gets_no_credential(
     kube: Kube, authority: Authority
 ) -> None:
@@ -60,20 +45,6 @@ def test_a_server_whose_certificate_has_only_a_common_name_gets_no_credential(
         "only its subject alternative names count, a common name does not; have it issued with this name among "
         "its subject alternative names, or set tls-server-name to one of its names"
     ) in done.stderr
-
-
-def test_a_proxy_whose_certificate_has_only_a_common_name_is_told_nothing(
-    kube: Kube, server: ApiServer, authority: Authority
-) -> None:
-    trusted = kube.folder / "system.pem"
-    trusted.write_text(authority.pem)
-    with running_proxy(authority.server_called("localhost")) as proxy:
-        url = f"https://me:pass-word@localhost:{proxy.port}"
-        kube.write(server.url, ca=authority.pem, cluster={"proxy-url": url})
-        done = keyferry_kube(kube, "raw", "/version", SSL_CERT_FILE=str(trusted))
-        assert (done.returncode, proxy.told) == (5, [])
-    assert "only its subject alternative names count" in done.stderr
-    assert "pass-word" not in done.stdout + done.stderr
 
 
 def test_a_key_that_cannot_be_used_is_said_before_any_server_is_asked(
@@ -158,65 +129,6 @@ def test_a_server_that_is_not_there(kube: Kube) -> None:
     assert "cannot be reached: connection refused" in done.stderr
 
 
-@pytest.mark.parametrize("path", ["/truncated", "/drop"])
-def test_an_answer_that_breaks_off_is_no_success(kube: Kube, path: str) -> None:
-    done = keyferry_kube(kube, "raw", path)
-    assert done.returncode == 5
-    assert "was cut off" in done.stderr or "closed the connection" in done.stderr
-
-
-@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 200 OK\r\nX-A: b"], ids=["nothing", "half a head"])
-def test_a_silent_server_is_left_at_the_deadline(kube: Kube, says: bytes) -> None:
-    with silent_server(says) as port:
-        kube.write(f"http://127.0.0.1:{port}")
-        done = keyferry_kube(kube, "raw", "/version", "--timeout", "0.5")
-    assert done.returncode == 124
-    assert "no response in time" in done.stderr
-
-
-def test_what_is_not_http_is_said_to_be_so(kube: Kube) -> None:
-    with silent_server(b"SSH-2.0-OpenSSH\r\n") as port:
-        kube.write(f"http://127.0.0.1:{port}")
-        done = keyferry_kube(kube, "raw", "/version")
-    assert done.returncode == 5
-    assert "not HTTP" in done.stderr
-
-
-def test_a_proxy_is_asked_for_a_way_through(kube: Kube, server: ApiServer, authority: Authority) -> None:
-    with running_proxy() as proxy:
-        kube.write(
-            server.url, ca=authority.pem, cluster={"proxy-url": f"http://me:pass-word@{proxy.address}"}
-        )
-        done = keyferry_kube(kube, "raw", "/version")
-        assert done.returncode == 0
-        assert proxy.told[0].splitlines()[0] == f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"
-        assert "Proxy-Authorization: Basic bWU6cGFzcy13b3Jk" in proxy.told[0]
-        assert TOKEN not in proxy.told[0]
-
-
-def test_a_proxy_behind_tls(
-    kube: Kube, server: ApiServer, authority: Authority, tls_proxy: ConnectProxy
-) -> None:
-    kube.write(server.url, ca=authority.pem, cluster={"proxy-url": f"https://{tls_proxy.address}"})
-    trusted = kube.folder / "system.pem"
-    trusted.write_text(authority.pem)
-    done = keyferry_kube(kube, "raw", "/version", SSL_CERT_FILE=str(trusted))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(tls_proxy.told) == 1
-    assert server.seen[0].token == TOKEN
-
-
-def test_a_proxy_behind_tls_must_be_trusted(
-    kube: Kube, server: ApiServer, authority: Authority, tls_proxy: ConnectProxy
-) -> None:
-    kube.write(
-        server.url, ca=authority.pem, cluster={"proxy-url": f"https://me:pass-word@{tls_proxy.address}"}
-    )
-    done = keyferry_kube(kube, "raw", "/version")
-    assert (done.returncode, tls_proxy.told) == (5, [])
-    assert "pass-word" not in done.stdout + done.stderr
-
-
 def test_a_proxy_of_another_kind_is_refused(kube: Kube, server: ApiServer) -> None:
     kube.write(server.url, cluster={"proxy-url": "socks5://127.0.0.1:1"})
     done = keyferry_kube(kube, "raw", "/version")
@@ -253,12 +165,6 @@ def test_the_kubeconfigs_proxy_goes_before_the_environments(
         done = keyferry_kube(kube, "raw", "/version", **variables)
         assert (len(own.told), other.told) == (1, [])
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_proxy_of_the_environment_that_cannot_be_used_is_not_passed_over(kube: Kube, remote: str) -> None:
-    """The tables of all clients have what is said."""
-    assert remote
-    assert keyferry_kube(kube, "raw", "/version", HTTPS_PROXY="http://[").returncode == 5
 
 
 @pytest.mark.parametrize("head", ["Transfer-Encoding: chunked", "Connection: close"])
@@ -310,51 +216,6 @@ def test_a_port_that_is_none_is_the_kubeconfigs_fault(kube: Kube) -> None:
     done = keyferry_kube(kube, "raw", "/version")
     assert (done.returncode, done.stdout) == (3, "")
     assert "the server has a port that is not in 1-65535" in done.stderr
-
-
-def test_a_plain_server_gets_no_credential(kube: Kube) -> None:
-    with silent_server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") as port:
-        kube.write(f"http://127.0.0.1:{port}")
-        assert keyferry_kube(kube, "raw", "/version").stdout == "ok"
-    assert kube.runs() == 0
-
-
-class _Silent:
-    """A server that says a few bytes to whoever comes, and then nothing."""
-
-    def __init__(self, says: bytes) -> None:
-        self._says = says
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._clients: list[socket.socket] = []
-
-    def __enter__(self) -> int:
-        threading.Thread(target=self._serve, daemon=True).start()
-        return int(self._listener.getsockname()[1])
-
-    def __exit__(self, *_: object) -> None:
-        self._listener.close()
-        for client in self._clients:
-            client.close()
-
-    def _serve(self) -> None:
-        try:
-            while True:
-                client, _ = self._listener.accept()
-                self._clients.append(client)
-                client.recv(65536)
-                client.sendall(self._says)
-        except OSError:
-            return
-
-
-def silent_server(says: bytes) -> _Silent:
-    return _Silent(says)
-
-
-@pytest.fixture
-def tls_proxy(authority: Authority) -> Iterator[ConnectProxy]:
-    with running_proxy(authority.server("127.0.0.1")) as proxy:
-        yield proxy
 
 
 AUDIENCE = "registry.example"
@@ -413,73 +274,90 @@ def test_without_an_audience_the_server_chooses_its_own(session: ClusterSession)
     assert (int(str(claims["exp"])) - int(str(claims["iat"]))) == 600
 
 
-def test_a_refusal_names_verb_resource_and_namespace(api: KubernetesApi, session: ClusterSession) -> None:
-    """The problem has the words of the rule that is missing, and the server's own."""
-    api.add(account("puller", "other"))
-    found = request_token(session, "other", "puller", audience=AUDIENCE)
-    assert isinstance(found, ApiProblem)
-    assert (found.kind, found.status) == (Kind.REFUSED, 403)
-    assert str(found.action) == "create serviceaccounts/token in other"
-    assert str(found) == (
-        "no permission to create serviceaccounts/token in other: "
-        'serviceaccounts "puller" is forbidden: User "bob" cannot create resource "serviceaccounts/token" '
-        'in API group "" in the namespace "other"'
-    )
-
-
-def test_an_unknown_user_is_refused(api: KubernetesApi, session: ClusterSession) -> None:
-    """A 401 is a refusal too."""
-    api.users.clear()
-    found = request_token(session, "shop", "puller")
-    assert isinstance(found, ApiProblem)
-    assert str(found) == (
-        "cannot create serviceaccounts/token in shop: the server responded 401: Unauthorized"
-    )
-    assert found.kind is Kind.REFUSED
-
-
-def test_an_account_that_does_not_exist_is_not_found(session: ClusterSession) -> None:
-    """A 404 is told from a refusal."""
-    found = request_token(session, "shop", "nobody")
-    assert isinstance(found, ApiProblem)
-    assert found.kind is Kind.NOT_FOUND
-    assert str(found) == (
-        'cannot create serviceaccounts/token in shop: not found: serviceaccounts "nobody" not found'
-    )
-
-
 @pytest.mark.parametrize(
-    ("bound", "seconds", "status", "said"),
+    ("namespace", "name", "bound", "seconds", "kind", "status", "said"),
     [
         pytest.param(
+            "other",
+            "puller",
+            None,
+            None,
+            Kind.REFUSED,
+            403,
+            "no permission to create serviceaccounts/token in other: "
+            'serviceaccounts "puller" is forbidden: User "bob" cannot create resource "serviceaccounts/token" '
+            'in API group "" in the namespace "other"',
+            id="not permitted",
+        ),
+        pytest.param(
+            "shop",
+            "nobody",
+            None,
+            None,
+            Kind.NOT_FOUND,
+            404,
+            'cannot create serviceaccounts/token in shop: not found: serviceaccounts "nobody" not found',
+            id="no such account",
+        ),
+        pytest.param(
+            "shop",
+            "puller",
             BoundPod(name="web", uid="other-uid"),
             None,
+            Kind.ERROR,
             409,
             "does not match the UID in record",
-            id="another-uid",
+            id="another UID",
         ),
-        pytest.param(BoundPod(name="nosuch"), None, 404, 'pods "nosuch" not found', id="no-such-pod"),
         pytest.param(
-            BoundPod(name="else"), None, 400, "running with different serviceaccount name", id="other-account"
+            "shop",
+            "puller",
+            BoundPod(name="else"),
+            None,
+            Kind.ERROR,
+            400,
+            "running with different serviceaccount name",
+            id="a pod of another account",
         ),
-        pytest.param(None, 599, 422, "may not specify a duration less than 10 minutes", id="too-short"),
+        pytest.param(
+            "shop",
+            "puller",
+            None,
+            599,
+            Kind.ERROR,
+            422,
+            "may not specify a duration less than 10 minutes",
+            id="too short",
+        ),
     ],
 )
-def test_malformed_requests_are_problems(
+def test_a_refusal_has_the_rule_that_is_missing_and_the_servers_words(
     api: KubernetesApi,
     session: ClusterSession,
+    namespace: str,
+    name: str,
     bound: BoundPod | None,
     seconds: int | None,
+    kind: Kind,
     status: int,
     said: str,
 ) -> None:
-    """The server's own words say what is wrong with a request."""
-    api.add(pod("else"))
-    found = request_token(session, "shop", "puller", pod=bound, expiration_seconds=seconds)
+    api.add(pod("else"), account("puller", "other"))
+    found = request_token(session, namespace, name, pod=bound, expiration_seconds=seconds)
     assert isinstance(found, ApiProblem)
-    assert found.status == status
-    assert said in found.message
+    assert (found.kind, found.status) == (kind, status)
+    assert said in str(found)
     assert api.issued == []
+
+
+def test_an_unknown_user_is_refused(api: KubernetesApi, session: ClusterSession) -> None:
+    api.users.clear()
+    found = request_token(session, "shop", "puller")
+    assert isinstance(found, ApiProblem)
+    assert found.kind is Kind.REFUSED
+    assert str(found) == (
+        "cannot create serviceaccounts/token in shop: the server responded 401: Unauthorized"
+    )
 
 
 @pytest.mark.parametrize(
@@ -495,32 +373,3 @@ def test_a_response_without_a_token_is_a_problem_and_is_not_quoted(
     assert found.kind is Kind.CONTENT
     assert str(found).startswith("cannot create serviceaccounts/token in shop: the response is not a ")
     assert "t0ken" not in str(found)
-
-
-def test_a_node_that_may_not_request_the_audience_is_an_error_with_what_permits_it(
-    api: KubernetesApi, session: ClusterSession
-) -> None:
-    """It is the provider's failure in a lookup, and its attributes say what to do."""
-    api.node_audiences = set()
-    accounts = RequestedTokens(
-        session=session, account=ServiceAccount(uid="u"), node=NodeTokens(name="node1")
-    )
-    attributes = ServiceAccountTokenAttributes(
-        service_account_token_audience=AUDIENCE, cache_type="Token", require_service_account=True
-    )
-    entry = CredentialProvider(
-        name="p", match_images=(AUDIENCE,), default_cache_duration_ns=0, token_attributes=attributes
-    )
-    providers = Providers([Provider(entry, answering({AUDIENCE: ("u", "p")}), accounts=accounts)])
-    answer = providers.lookup(
-        f"{AUDIENCE}/app", pod=Pod(namespace="shop", name="web", uid="", service_account_name="puller")
-    )
-    (failure,) = answer.kubelet_failures
-    error = failure.error
-    assert isinstance(error, NodeAudienceError)
-    assert (error.kind, error.node, error.audience) == (Kind.REFUSED, "node1", AUDIENCE)
-    assert error.account == "shop/puller"
-    assert error.manifests == node_manifests((AUDIENCE,), "puller")
-    assert 'serviceaccounts "puller" is forbidden: system:node:node1 is not' in error.kubernetes_text
-    copied = pickle.loads(pickle.dumps(error))
-    assert (str(copied), copied.manifests) == (str(error), error.manifests)

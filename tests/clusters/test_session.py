@@ -97,14 +97,6 @@ def test_no_token_begins_another_header(before: str, bad: str, after: str) -> No
         assert "S3cret" not in f"{caught.value} {caught.value.kubernetes_text} {caught.value!r}"
 
 
-def test_a_token_file_with_a_line_break_inside_is_refused(tmp_path: Path) -> None:
-    """The line break at its end is nobody's fault, one inside is."""
-    good = ClientConfig(server=SERVER, bearer_token=" t\n", token_file=str(tmp_path))
-    assert headers(good) == [("Authorization", "Bearer t")]
-    with pytest.raises(ClusterAuthError, match="control character"):
-        headers(ClientConfig(server=SERVER, bearer_token="root:x\ndaemon:y\n", token_file=str(tmp_path)))
-
-
 def test_a_password_cannot_break_out_of_its_header() -> None:
     (value,) = (
         value for _, value in headers(ClientConfig(server=SERVER, username="u", password="p\r\nX: y"))
@@ -136,10 +128,6 @@ def test_impersonation_has_a_header_for_each_part() -> None:
         # client-go escapes what may not stand in the name of a header, and '%' itself.
         ("Impersonate-Extra-example.com%2FTeam%25", "z"),
     ]
-
-
-def test_without_a_user_to_act_as_nothing_is_added() -> None:
-    assert headers(ClientConfig(server=SERVER, impersonate_groups=("a",))) == []
 
 
 @pytest.mark.parametrize(
@@ -272,10 +260,6 @@ def test_asyncio_has_the_same_grants() -> None:
     asyncio.run(main())
 
 
-def test_a_grant_of_another_kind_is_never_renewed() -> None:
-    assert session(OLD).renew(Grant()) is None
-
-
 # The plugin, or not
 
 
@@ -310,17 +294,6 @@ def test_what_client_go_refuses_outright_is_refused_when_the_session_is_made() -
             ClientConfig(server=SERVER, exec=PLUGIN),
             PluginSettings(policy=PluginPolicy(policy_type="Nonsense")),
         )
-
-
-def test_a_policy_that_denies_is_asked_when_the_plugin_is_needed() -> None:
-    user = make_session(
-        ClientConfig(server=SERVER, exec=PLUGIN), PluginSettings(policy=PluginPolicy(policy_type="DenyAll"))
-    )
-    with pytest.raises(ClusterAuthError, match="the policy is DenyAll") as caught:
-        user.grant()
-    assert isinstance(caught.value.underlying, PolicyError)
-    text = 'getting credentials: plugin "plugin" not allowed: policy set to "DenyAll"'
-    assert caught.value.kubernetes_text == text
 
 
 # TLS

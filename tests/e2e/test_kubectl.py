@@ -16,7 +16,7 @@ import pytest
 from support.api_server import ApiServer
 from support.certificates import Authority, Pair, key_pem, make_certificate, make_key
 from support.commands import run_keyferry
-from support.kube import OTHER, TOKEN, Kube, credential, pair_fields
+from support.kube import OTHER, TOKEN, Kube, credential, kube_in, pair_fields
 from support.parts import need
 from support.plugins import write_executable
 
@@ -52,12 +52,7 @@ def server(authority: Authority) -> Iterator[ApiServer]:
 @pytest.fixture
 def inner(tmp_path: Path, server: ApiServer, authority: Authority) -> Kube:
     """The kubeconfig that keyferry reads: its plugin is a script."""
-    folder = tmp_path / "inner"
-    folder.mkdir()
-    made = Kube(folder)
-    made.write(server.url, ca=authority.pem)
-    made.answer(credential(TOKEN))
-    return made
+    return kube_in(tmp_path / "inner", server.url, authority.pem)
 
 
 @pytest.fixture

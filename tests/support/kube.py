@@ -131,6 +131,15 @@ class Kube:
         return ClusterSession(config, authenticator, retries=retries)
 
 
+def kube_in(folder: Path, server: str, ca: str) -> Kube:
+    """Return a kubeconfig for *server* in a new folder, whose plugin gives ``TOKEN``."""
+    folder.mkdir()
+    made = Kube(folder)
+    made.write(server, ca=ca)
+    made.answer(credential(TOKEN))
+    return made
+
+
 def pair_fields(pair: Pair) -> dict[str, object]:
     """Return a kubeconfig user with a client certificate."""
     return {

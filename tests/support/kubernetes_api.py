@@ -7,11 +7,12 @@ are checked as the real server checks them, and so is all that is written.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
@@ -511,6 +512,16 @@ def pod(
     metadata: Json = {"name": name, "namespace": namespace}
     whole = {"serviceAccountName": "default", "nodeName": "node1", "containers": containers, **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
+
+
+@contextlib.contextmanager
+def pod_for_exec(authority: Authority, token: str) -> Iterator[KubernetesApi]:
+    """Run a server with the pod web in shop, into which bob may exec, who has *token*."""
+    with KubernetesApi(authority) as running:
+        running.add_user(token, "bob")
+        running.permit(token, "get create", "pods/exec", "shop")
+        running.add(pod())
+        yield running
 
 
 def account(
