@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from keyferry import __version__
+from support.agents import running_agent
 from support.commands import run_keyferry
+from support.pages import check_shown
 from support.parts import need, root
 from support.plugins import Node, provider_entry, write_config, write_executable
 
@@ -164,6 +166,25 @@ def test_three_commands_set_the_agent_up_and_one_undoes_it(node: Node) -> None:
     assert rest.strip() == "", done.stderr
     installed_by_pip = (node.root / "pip").read_text().splitlines()
     assert [line.split()[-1] for line in installed_by_pip] == [f"{ROOT}[agent]"] * 2
+
+
+def test_the_status_on_the_page_is_the_one_that_is_shown(tmp_path: Path) -> None:
+    """Of a provider that works and one that fails; paths and times are those of the page."""
+    node, hosts = Node(tmp_path), {"acme": "registry.example", "broken": "broken.example"}
+    node.recording(name="acme", duration="6h", auth={"registry.example": ("robot", "pass-word")})
+    node.shell("echo 'the login has expired' >&2; exit 1", name="broken")
+    write_config(node.config, [provider_entry(name, matchImages=[host]) for name, host in hosts.items()])
+    with running_agent(node) as agent:
+        for host in hosts.values():
+            agent.ask("POST", "/v1/lookup", {"image": f"{host}/team/app"})
+        done = run_keyferry("agent", "status", KEYFERRY_AGENT=agent.socket)
+    assert done.returncode == 1
+    output = re.sub(r"for (?:less than a second|\d+ s)\b", "for 2 min", done.stdout)
+    output = re.sub(r"in \d h\b", "in 5 h", output)
+    output = output.replace(str(node.bin_dir), "/usr/libexec/credential-providers")
+    output = output.replace(str(node.config), "/etc/kubernetes/providers.yaml")
+    [shown] = (block for block in blocks(AGENT, "console") if "agent status" in block)
+    check_shown(PAGES[0], shown.partition("\n")[2], output)
 
 
 def test_the_wheel_that_the_page_installs_has_the_name_that_is_built() -> None:
