@@ -83,7 +83,11 @@ class AgentHere(Agent):
 
 @contextmanager
 def agent_here(node: Node, *flags: str) -> Iterator[AgentHere]:
-    """Run an agent for the duration of a block; the node's config is written unless it is there."""
+    """Run an agent for the duration of a block; the node's config is written unless it is there.
+
+    Plugins get the environment of this process, in which pytest names the phase of a test. So an agent that a fixture
+    has started sees another environment when it loads its config anew, and every provider loses its cache.
+    """
     if not node.config.exists():
         write_config(node.config, node.entries or [provider_entry()])
     with _as_before():
