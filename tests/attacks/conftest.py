@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from support.bobs_cluster import bob
+from support.far_node import far
+
+__all__ = ["bob", "far", "plain_network"]
+
 
 @pytest.fixture
 def plain_network(monkeypatch: pytest.MonkeyPatch) -> None:

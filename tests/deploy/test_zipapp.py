@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from keyferry import __version__
-from support.certificates import Authority
 from support.commands import Node, plain_pod
-from support.far_node import cluster_of_bob, far_node, kubeconfig_of_bob
+from support.far_node import far_cluster
 from support.kubelets import listening
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,15 +148,12 @@ def test_the_command_reads_yaml_and_runs_plugins_from_any_folder(command: Path, 
 
 def test_the_command_asks_the_agents_pod_of_a_node(command: Path, tmp_path: Path) -> None:
     """With the part of websockets that is written in Python."""
-    authority = Authority()
-    with cluster_of_bob(authority) as api:
-        node = far_node(api, tmp_path / "node")
-        node.files.add(
+    with far_cluster(tmp_path) as far:
+        far.node.files.add(
             "own", ["registry.example"], '{"registry.example": {"username": "u", "password": "p"}}'
         )
-        node.add_agent()
-        kube = kubeconfig_of_bob(tmp_path / "kube", api, authority)
-        words = ("explain", "pod/web", "-n", "shop", "--on-node", "--kubeconfig", str(kube.path))
+        far.node.add_agent()
+        words = ("explain", "pod/web", "-n", "shop", "--on-node", "--kubeconfig", str(far.kube.path))
         done = run(command, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "from node 'node1', by the node agent's pod" in done.stdout

@@ -9,8 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import pytest
 import yaml
 
 import keyferry
-from support.bobs_cluster import BobsCluster, bobs_cluster
+from support.bobs_cluster import BobsCluster
 from support.commands import run_in_process
 from support.kube import TOKEN, Kube
 from support.kube_commands import Done
@@ -85,33 +83,6 @@ CAUSES = [
     (3, "InvalidImageName: .* must be lower case", "Team/App:v1", "correct the name in the pod"),
 ]
 
-Explain = Callable[..., Done]
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[BobsCluster]:
-    """A cluster in which bob may read everything."""
-    with bobs_cluster(tmp_path) as found:
-        yield found
-
-
-@pytest.fixture
-def api(cluster: BobsCluster) -> KubernetesApi:
-    """The server."""
-    return cluster.api
-
-
-@pytest.fixture
-def kube(cluster: BobsCluster) -> Kube:
-    """The kubeconfig of bob."""
-    return cluster.kube
-
-
-@pytest.fixture
-def explain(cluster: BobsCluster) -> Explain:
-    """The command as bob runs it."""
-    return partial(cluster.run, "explain")
-
 
 def document(done: Done) -> dict[str, Any]:
     """Return the output as a document, checked against its schema."""
@@ -132,12 +103,10 @@ def shop(api: KubernetesApi) -> WaitingWorld:
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_two_hundred_pods_are_thirteen_lines_of_thought(
-    api: KubernetesApi, explain: Explain, columns: int
-) -> None:
+def test_two_hundred_pods_are_thirteen_lines_of_thought(bob: BobsCluster, columns: int) -> None:
     """The verdict first, then the most frequent cause; each with its image, how long, an example and what to do."""
-    make_waiting_world(api)
-    done = explain("-A", columns=columns)
+    make_waiting_world(bob.api)
+    done = bob.explain("-A", columns=columns)
     assert done.returncode == 1, done.stderr
     verdict, *causes, more = blocks(done)
     assert verdict == f"✗ {WAITING} of {WAITING + RUNNING:,} pods wait for an image, by 13 causes"
@@ -153,22 +122,22 @@ def test_two_hundred_pods_are_thirteen_lines_of_thought(
         assert len(line) <= columns or "keyferry explain" in line, line
 
 
-def test_the_example_is_explained_by_its_command(api: KubernetesApi, explain: Explain) -> None:
+def test_the_example_is_explained_by_its_command(bob: BobsCluster) -> None:
     """With the options of the question, so that it can be pasted; and it says the same."""
-    make_waiting_world(api)
-    (cause,) = document(explain("-n", "billing", "--context", "test", "-o", "json"))["causes"]
+    make_waiting_world(bob.api)
+    (cause,) = document(bob.explain("-n", "billing", "--context", "test", "-o", "json"))["causes"]
     program, command, *words = cause["example"]["command"].split()
     assert (program, command, *words[-2:]) == ("keyferry", "explain", "--context", "test")
-    alone = explain(*words, "-o", "json")
+    alone = bob.explain(*words, "-o", "json")
     assert alone.returncode == 5
     explanation = json.loads(alone.stdout)["pods"][0]["images"][0]["explanation"]
     assert (explanation["cause"], explanation["cure"]) == (cause["cause"], cause["cure"])
 
 
-def test_programs_get_all_of_it(api: KubernetesApi, explain: Explain, kube: Kube) -> None:
+def test_programs_get_all_of_it(bob: BobsCluster) -> None:
     """As JSON, as YAML, and from Python."""
-    make_waiting_world(api)
-    found = document(explain("-A", "-o", "json"))
+    make_waiting_world(bob.api)
+    found = document(bob.explain("-A", "-o", "json"))
     assert (found["pods"], found["waiting"]) == (WAITING + RUNNING, WAITING)
     assert [each["pods"] for each in found["causes"]] == [number for number, *_ in CAUSES]
     first = found["causes"][0]
@@ -177,18 +146,18 @@ def test_programs_get_all_of_it(api: KubernetesApi, explain: Explain, kube: Kube
     assert first["images"] == [app()]
     assert (first["sure"], first["case"], len(first["examples"])) == (True, "no-credential", 20)
     assert first["said"].startswith("ImagePullBackOff: Back-off pulling image")
-    as_yaml = yaml.safe_load(explain("-A", "-o", "yaml").stdout)
+    as_yaml = yaml.safe_load(bob.explain("-A", "-o", "yaml").stdout)
     assert [each["id"] for each in as_yaml["causes"]] == [each["id"] for each in found["causes"]]
-    cluster = keyferry.ClusterOptions(kubeconfig=str(kube.path))
+    cluster = keyferry.ClusterOptions(kubeconfig=str(bob.kube.path))
     result = keyferry.explain_cluster(keyferry.Request(all_namespaces=True, cluster=cluster))
     assert [each.id for each in result.causes] == [each["id"] for each in found["causes"]]
     assert result.verdict is keyferry.PullVerdict.NO
 
 
-def test_the_wide_form_has_all_cures_and_names(api: KubernetesApi, explain: Explain) -> None:
+def test_the_wide_form_has_all_cures_and_names(bob: BobsCluster) -> None:
     """Everything that can be pasted, the kubelet's own words, namespaces, nodes and pods."""
-    make_waiting_world(api)
-    text = explain("-A", "-o", "wide").stdout
+    make_waiting_world(bob.api)
+    text = bob.explain("-A", "-o", "wide").stdout
     assert "kubectl create secret docker-registry regcred -n cart --docker-server=registry.example" in text
     assert re.search(r"NAMESPACES\n  cart, checkout, shop\n", text)
     assert re.search(r"PODS\n  cart/web-001, .*and 10 more\n", text, re.DOTALL)
@@ -196,25 +165,23 @@ def test_the_wide_form_has_all_cures_and_names(api: KubernetesApi, explain: Expl
     assert re.search(r"^  keyferry explain pod/web-001 -n cart$", text, re.MULTILINE)
 
 
-def test_what_pods_share_is_read_once(api: KubernetesApi, explain: Explain) -> None:
+def test_what_pods_share_is_read_once(bob: BobsCluster) -> None:
     """Each secret and each account; and the events of the examples alone."""
-    make_waiting_world(api)
-    explain("-A")
-    paths = [seen.path for seen in api.seen]
+    make_waiting_world(bob.api)
+    bob.explain("-A")
+    paths = [seen.path for seen in bob.api.seen]
     for kind in ("secrets", "serviceaccounts"):
         read = [path for path in paths if f"/{kind}/" in path]
         assert len(read) == len(set(read)) > 5
     assert len(paths) < WAITING / 2
 
 
-def test_without_the_right_to_read_secrets_the_kubelets_words_decide(
-    api: KubernetesApi, explain: Explain
-) -> None:
+def test_without_the_right_to_read_secrets_the_kubelets_words_decide(bob: BobsCluster) -> None:
     """What needs no secret is as sure as before; where a secret decides, it is not known."""
-    make_waiting_world(api)
-    before = document(explain("-A", "-o", "json"))
-    api.users[TOKEN].permitted = {("list", "pods", "*")}
-    done = explain("-A", "-o", "json")
+    make_waiting_world(bob.api)
+    before = document(bob.explain("-A", "-o", "json"))
+    bob.api.users[TOKEN].permitted = {("list", "pods", "*")}
+    done = bob.explain("-A", "-o", "json")
     assert done.returncode == 1
     found = document(done)
     assert (found["waiting"], sum(each["sure"] for each in found["causes"])) == (WAITING, 8)
@@ -225,16 +192,16 @@ def test_without_the_right_to_read_secrets_the_kubelets_words_decide(
     assert any("no permission to get secrets in billing" in each["text"] for each in unsure)
 
 
-def test_secrets_that_may_not_be_read_are_one_cause(api: KubernetesApi, explain: Explain) -> None:
+def test_secrets_that_may_not_be_read_are_one_cause(bob: BobsCluster) -> None:
     """Whatever their names and however many a pod lists: all that is known is what the kubelet says, and who may."""
-    world = shop(api)
+    world = shop(bob.api)
     lists = [(f"team-{at}", (f"team-{at}-login", "copy")[: 1 + at % 2]) for at in range(6)]
     for namespace, names in lists:
         world.add(1, namespace, failed(app(), unauthorized(app())), app(), secrets=names)
     forbidden = app("private:v3")
     world.add(1, "other", failed(forbidden, not_found(forbidden)), forbidden, secrets=("regcred",))
-    api.users[TOKEN].permitted = {("list", "pods", "*")}
-    cause, other = document(explain("-A", "-o", "json"))["causes"]
+    bob.api.users[TOKEN].permitted = {("list", "pods", "*")}
+    cause, other = document(bob.explain("-A", "-o", "json"))["causes"]
     assert (cause["pods"], cause["namespaces"]) == (6, [namespace for namespace, _ in lists])
     assert "pull secret 'team-0-login' (for example), which the pod lists" in cause["summary"]
     assert "no permission to get secrets" in cause["summary"]
@@ -242,80 +209,76 @@ def test_secrets_that_may_not_be_read_are_one_cause(api: KubernetesApi, explain:
     assert other["namespaces"] == ["other"]
 
 
-def test_the_names_of_one_pod_are_told_as_its_own(api: KubernetesApi, explain: Explain) -> None:
+def test_the_names_of_one_pod_are_told_as_its_own(bob: BobsCluster) -> None:
     """Of pods in several namespaces, with several images and on several nodes; what all have is told of all."""
-    make_waiting_world(api)
-    text = " ".join(explain("-A", columns=1_000).stdout.split())
+    make_waiting_world(bob.api)
+    text = " ".join(bob.explain("-A", columns=1_000).stdout.split())
     assert "does not exist in 'cart' (for example): the kubelet pulls without it" in text
     assert "create it in 'cart' (for example); the kubelet's next attempt uses it" in text
     assert f"{app('model:v5')} (for example)" in text
     assert "the pod is on node 'node-4' (for example), and" in text
     assert "pull secret billing/billing-login (401 Unauthorized)" in text
-    wide = " ".join(explain("-A", "-o", "wide", columns=1_000).stdout.split())
+    wide = " ".join(bob.explain("-A", "-o", "wide", columns=1_000).stdout.split())
     assert "does not exist in 'cart' (for example)" in wide
-    alone = " ".join(explain("-n", "cart", columns=1_000).stdout.split())
+    alone = " ".join(bob.explain("-n", "cart", columns=1_000).stdout.split())
     assert "(for example)" not in alone
 
 
-def test_what_stands_alone_says_nothing_of_lines_that_are_not_shown(
-    api: KubernetesApi, explain: Explain
-) -> None:
+def test_what_stands_alone_says_nothing_of_lines_that_are_not_shown(bob: BobsCluster) -> None:
     """Those are in the wide form; a cure whose line explains the pod with another option is that command."""
-    make_waiting_world(api)
-    text = " ".join(explain("-A", columns=1_000).stdout.split())
+    make_waiting_world(bob.api)
+    text = " ".join(bob.explain("-A", columns=1_000).stdout.split())
     assert not re.search("write this|-saved|here with|and below|, there", text)
     assert "the kubelet tries again within five minutes" in text
     assert re.search(r"or ask the node itself keyferry explain pod/web-\d+ -n search --on-node", text)
-    wide = explain("-A", "-o", "wide", columns=1_000).stdout
+    wide = bob.explain("-A", "-o", "wide", columns=1_000).stdout
     assert "billing-login-saved.* keeps the secret as it is now" in wide
 
 
-def test_the_summary_is_the_same_at_every_read(api: KubernetesApi, explain: Explain) -> None:
+def test_the_summary_is_the_same_at_every_read(bob: BobsCluster) -> None:
     """It has no ages, also where nothing is sure."""
-    make_waiting_world(api)
-    for cause in document(explain("-A", "-o", "json"))["causes"]:
+    make_waiting_world(bob.api)
+    for cause in document(bob.explain("-A", "-o", "json"))["causes"]:
         assert not re.search(r"\bago\b", cause["summary"]), cause["summary"]
 
 
-def test_nothing_is_sure(api: KubernetesApi, explain: Explain) -> None:
+def test_nothing_is_sure(bob: BobsCluster) -> None:
     """Exit 6: pods wait, and of no cause it is known that it is one."""
-    world = shop(api)
+    world = shop(bob.api)
     world.add(2, "shop", failed(app(), unauthorized(app())), app())
-    done = explain("-A")
+    done = bob.explain("-A")
     assert done.returncode == 6, done.stdout
     assert blocks(done)[0] == "? 2 of 2 pods wait for an image, by one cause"
     assert blocks(done)[1].startswith("? 2 pods: ")
 
 
-def test_all_is_well(api: KubernetesApi, explain: Explain) -> None:
+def test_all_is_well(bob: BobsCluster) -> None:
     """Exit 0, also for a pod that has ended, is being deleted, or waits for something else."""
-    assert explain("-A").stdout == "✓ no pod runs or waits\n"
+    assert bob.explain("-A").stdout == "✓ no pod runs or waits\n"
     ended = failed(app(), unauthorized(app()))
     for at, (phase, deleted) in enumerate([("Failed", ""), ("Pending", "2026-01-01T00:00:00Z")]):
         made = aged(pod(f"old-{at}"))
         made["status"] = {**pod_status(made, [ended]), "phase": phase}
         if deleted:
             made["metadata"] = {**made["metadata"], "deletionTimestamp": deleted}  # type: ignore[dict-item]
-        api.add(made)
+        bob.api.add(made)
     made = aged(pod("new"))
     made["status"] = pod_status(made, [])
-    api.add(made)
-    done = explain("-A")
+    bob.api.add(made)
+    done = bob.explain("-A")
     assert (done.returncode, done.stdout) == (0, "✓ 2 pods: none waits for an image\n")
 
 
-def test_the_namespace_of_the_context_is_meant_unless_another_is_given(
-    api: KubernetesApi, explain: Explain
-) -> None:
+def test_the_namespace_of_the_context_is_meant_unless_another_is_given(bob: BobsCluster) -> None:
     """The words of kubectl: nothing, -n, -l, --field-selector, --node and -A."""
-    world = shop(api)
+    world = shop(bob.api)
     world.add(1, "default", failed(app(), no_such_host(app())), app(), node="node-1")
     world.add(2, "shop", failed(app(), no_such_host(app())), app(), node="node-2")
-    made = api.objects["", "pods", "shop", "web-003"]
+    made = bob.api.objects["", "pods", "shop", "web-003"]
     made["metadata"]["labels"] = {"app": "web"}  # type: ignore[index] # a map
 
     def verdict(*words: str) -> str:
-        return blocks(explain(*words))[0]
+        return blocks(bob.explain(*words))[0]
 
     assert verdict() == "✗ 1 of 1 pod in namespace default waits for an image, by one cause"
     assert verdict("-n", "shop") == "✗ 2 of 2 pods in namespace shop wait for an image, by one cause"
@@ -340,24 +303,22 @@ def test_the_namespace_of_the_context_is_meant_unless_another_is_given(
     ],
 )
 def test_what_does_not_go_together_is_wrong_usage(
-    explain: Explain, words: tuple[str, ...], error: str
+    bob: BobsCluster, words: tuple[str, ...], error: str
 ) -> None:
     """Before any server is asked."""
-    done = explain(*words)
+    done = bob.explain(*words)
     assert done.returncode == 2
     assert error in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--secret", "--docker-config", "--root", "--hosts-dir", "--config"])
-def test_a_file_that_cannot_be_read_is_no_cause(
-    api: KubernetesApi, explain: Explain, tmp_path: Path, option: str
-) -> None:
+def test_a_file_that_cannot_be_read_is_no_cause(bob: BobsCluster, tmp_path: Path, option: str) -> None:
     """It is a mistake in the question: exit 3, before any pod is listed."""
-    make_waiting_world(api)
-    done = explain("-A", option, str(tmp_path / "none"))
+    make_waiting_world(bob.api)
+    done = bob.explain("-A", option, str(tmp_path / "none"))
     assert (done.returncode, done.stdout) == (3, "")
     assert str(tmp_path / "none") in done.stderr
-    assert not api.seen
+    assert not bob.api.seen
 
 
 def secret_through_a_pipe(*secrets: dict[str, Any]) -> str:
@@ -368,13 +329,13 @@ def secret_through_a_pipe(*secrets: dict[str, Any]) -> str:
     return f"/dev/fd/{reading}"
 
 
-def test_a_secret_of_a_file_counts_for_the_pods_that_list_it(api: KubernetesApi, explain: Explain) -> None:
+def test_a_secret_of_a_file_counts_for_the_pods_that_list_it(bob: BobsCluster) -> None:
     """In its own namespace; of the pods of others, and of those that list another, the cause stays the same."""
-    world, image = shop(api), app()
+    world, image = shop(bob.api), app()
     for namespace, name in (("cart", "regcred"), ("bill", "regcred"), ("bill", "other")):
         world.add(1, namespace, failed(image, unauthorized(image)), image, secrets=(name,))
     path = secret_through_a_pipe(pull_secret("regcred", "bill", REGISTRY, "alice:kf-marked-password"))
-    found = document(explain("-A", "--secret", path, "-o", "json"))
+    found = document(bob.explain("-A", "--secret", path, "-o", "json"))
     causes = {each["examples"][0]: each for each in found["causes"]}
     assert "'regcred', which the pod lists, does not exist in 'cart'" in causes["cart/web-001"]["text"]
     assert "alice" in causes["bill/web-002"]["text"]
@@ -384,24 +345,24 @@ def test_a_secret_of_a_file_counts_for_the_pods_that_list_it(api: KubernetesApi,
     assert all(command.endswith("--secret FILE") for command in commands), commands
 
 
-def test_an_object_that_cannot_be_read_leaves_it_open(api: KubernetesApi, explain: Explain) -> None:
+def test_an_object_that_cannot_be_read_leaves_it_open(bob: BobsCluster) -> None:
     """It says nothing about why the pod waits."""
-    world = shop(api)
+    world = shop(bob.api)
     world.add(1, "shop", failed(app(), unauthorized(app())), app(), secrets=("odd",))
     world.add_secret("odd", "shop", "", data="none")
-    done = explain("-A", "-o", "json")
+    done = bob.explain("-A", "-o", "json")
     (cause,) = document(done)["causes"]
     assert (done.returncode, cause["sure"], cause["case"]) == (6, False, "unknown")
 
 
-def test_this_machines_files_count_for_one_node(api: KubernetesApi, explain: Explain, tmp_path: Path) -> None:
+def test_this_machines_files_count_for_one_node(bob: BobsCluster, tmp_path: Path) -> None:
     """With --here for the node that is named; those below a host root only if its kubelet tells which node it is."""
-    world = shop(api)
+    world = shop(bob.api)
     world.add(2, "shop", failed(app(), unauthorized(app())), app(), node="node-1")
     (tmp_path / "host").mkdir()
-    here = explain("-A", "--node", "node-1", "--here")
+    here = bob.explain("-A", "--node", "node-1", "--here")
     assert here.returncode == 1, here.stdout
-    below = explain("-A", "--host-root", str(tmp_path / "host"))
+    below = bob.explain("-A", "--host-root", str(tmp_path / "host"))
     assert below.returncode == 6, below.stdout
     assert "no kubelet tells which node has the files below" in " ".join(below.stdout.split())
 
@@ -412,15 +373,15 @@ def test_python_users_are_told_what_explains_one_pod() -> None:
         keyferry.explain_cluster(keyferry.Request(target="pod/web"))
 
 
-def test_a_user_of_one_namespace_is_told_how_to_ask(api: KubernetesApi, explain: Explain) -> None:
+def test_a_user_of_one_namespace_is_told_how_to_ask(bob: BobsCluster) -> None:
     """Who may not list all pods gets exit 5, the missing permission, and the next command to type."""
-    api.users[TOKEN].permitted = {("list", "pods", "shop")}
-    done = explain("-A", "--context", "test")
+    bob.api.users[TOKEN].permitted = {("list", "pods", "shop")}
+    done = bob.explain("-A", "--context", "test")
     assert (done.returncode, done.stdout) == (5, "")
     assert "no permission to list pods: pods is forbidden" in done.stderr
     assert "keyferry explain -n NAME --context test" in done.stderr
-    assert explain("-n", "shop").returncode == 0
-    other = explain("-n", "bank")
+    assert bob.explain("-n", "shop").returncode == 0
+    other = bob.explain("-n", "bank")
     assert other.returncode == 5
     assert "no permission to list pods in bank" in other.stderr
     assert "a user of some namespaces may ask about one of them: keyferry explain " in other.stderr
@@ -436,36 +397,34 @@ def test_without_a_kubeconfig_the_next_step_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("offers_rest", [True, False])
-def test_a_list_that_expires_is_counted_once(
-    api: KubernetesApi, explain: Explain, *, offers_rest: bool
-) -> None:
+def test_a_list_that_expires_is_counted_once(bob: BobsCluster, *, offers_rest: bool) -> None:
     """A cluster so large that a token expires between two pages has all its pods in the answer, each once."""
-    make_waiting_world(api)
-    api.lists.expiries = [None, offers_rest]
-    found = document(explain("-A", "-o", "json"))
+    make_waiting_world(bob.api)
+    bob.api.lists.expiries = [None, offers_rest]
+    found = document(bob.explain("-A", "-o", "json"))
     assert (found["pods"], found["waiting"]) == (WAITING + RUNNING, WAITING)
 
 
-def test_a_server_that_is_gone_midway_is_no_answer(api: KubernetesApi, explain: Explain) -> None:
+def test_a_server_that_is_gone_midway_is_no_answer(bob: BobsCluster) -> None:
     """Half of a cluster is not told as the whole: exit 6 and nothing on standard output."""
-    make_waiting_world(api)
-    api.script.extend([200, 200])
-    answer = api.respond
+    make_waiting_world(bob.api)
+    bob.api.script.extend([200, 200])
+    answer = bob.api.respond
 
     def respond(seen: Any) -> tuple[int, bytes]:
         return (
             answer(seen)
-            if len(api.seen) < 1
+            if len(bob.api.seen) < 1
             else (500, b'{"kind": "Status", "message": "etcd leader changed"}')
         )
 
-    api.respond = respond  # type: ignore[method-assign] # the server changes in the middle
-    done = explain("-A")
+    bob.api.respond = respond  # type: ignore[method-assign] # the server changes in the middle
+    done = bob.explain("-A")
     assert (done.returncode, done.stdout) == (6, "")
     assert "cannot list pods: the server responded 500: etcd leader changed" in done.stderr
 
 
-def test_a_pod_that_waits_for_two_images_is_one_pod(api: KubernetesApi, explain: Explain) -> None:
+def test_a_pod_that_waits_for_two_images_is_one_pod(bob: BobsCluster) -> None:
     """In the verdict, and in a cause that both have."""
     first, second = app("first:v1"), app("second:v1")
     made = aged(pod("web", images=(first, second)))
@@ -474,13 +433,13 @@ def test_a_pod_that_waits_for_two_images_is_one_pod(api: KubernetesApi, explain:
         failed(second, no_such_host(second), container="c1"),
     ]
     made["status"] = pod_status(made, reports)
-    api.add(aged(account()), made)
-    found = document(explain("-A", "-o", "json"))
+    bob.api.add(aged(account()), made)
+    found = document(bob.explain("-A", "-o", "json"))
     assert found["waiting"] == 1
     assert [(each["pods"], each["images"]) for each in found["causes"]] == [(1, [first, second])]
 
 
-def test_a_sidecar_that_waits_is_found_in_a_pod_that_runs(api: KubernetesApi, explain: Explain) -> None:
+def test_a_sidecar_that_waits_is_found_in_a_pod_that_runs(bob: BobsCluster) -> None:
     """No phase selects it; the image that runs is not named."""
     side = app("sidecar:v1")
     made = aged(pod("web", images=(app(), side)))
@@ -488,22 +447,20 @@ def test_a_sidecar_that_waits_is_found_in_a_pod_that_runs(api: KubernetesApi, ex
         **pod_status(made, [running(app()), failed(side, no_such_host(side), container="c1")]),
         "phase": "Running",
     }
-    api.add(aged(account()), made)
-    (cause,) = document(explain("-A", "-o", "json"))["causes"]
+    bob.api.add(aged(account()), made)
+    (cause,) = document(bob.explain("-A", "-o", "json"))["causes"]
     assert cause["images"] == [side]
 
 
-def test_a_volume_that_is_an_image_is_what_its_containers_wait_for(
-    api: KubernetesApi, explain: Explain
-) -> None:
+def test_a_volume_that_is_an_image_is_what_its_containers_wait_for(bob: BobsCluster) -> None:
     """The container's state names the volume's image; of one pod alone the same is said."""
     model = app("model:v5")
     volume = {"name": "model", "image": {"reference": model}}
-    shop(api).add(1, "ml", failed(model, no_such_host(model)), app(), volumes=[volume])
-    (cause,) = document(explain("-A", "-o", "json"))["causes"]
+    shop(bob.api).add(1, "ml", failed(model, no_such_host(model)), app(), volumes=[volume])
+    (cause,) = document(bob.explain("-A", "-o", "json"))["causes"]
     assert (cause["images"], cause["sure"]) == ([model], True)
     assert cause["text"].startswith(f"the node cannot resolve {REGISTRY}")
-    alone = explain("pod/web-001", "-n", "ml")
+    alone = bob.explain("pod/web-001", "-n", "ml")
     assert alone.stdout.startswith(f"✗ the node cannot resolve {REGISTRY}")
     assert f"image volume model: {model}" in " ".join(alone.stdout.split())
 
@@ -515,11 +472,11 @@ def watching(kube: Kube, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
-def test_watch_prints_what_changes(api: KubernetesApi, kube: Kube) -> None:
+def test_watch_prints_what_changes(bob: BobsCluster) -> None:
     """First all, then each cause that is new, has more or fewer pods, or is gone; until it is interrupted."""
-    world = shop(api)
+    world = shop(bob.api)
     world.add(2, "shop", failed(app(), no_such_host(app())), app())
-    with watching(kube, "-n", "shop") as process:
+    with watching(bob.kube, "-n", "shop") as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("✗ 2 of 2 pods in namespace shop wait")
         lines = iter(process.stdout.readline, "")
@@ -531,21 +488,21 @@ def test_watch_prints_what_changes(api: KubernetesApi, kube: Kube) -> None:
         world.add(1, "shop", failed(other, not_found(other)), other)
         assert any(re.search(r"1 pod \(new\): the registry has no such image", line) for line in lines)
         # A server that is away for a while is asked again.
-        api.always = 503
+        bob.api.always = 503
         assert process.stderr is not None
         assert "the server responded 503" in process.stderr.readline()
-        del api.objects["", "pods", "shop", "web-004"]
-        api.always = 0
+        del bob.api.objects["", "pods", "shop", "web-004"]
+        bob.api.always = 0
         assert any("no pod (1 before): the registry has no such image" in line for line in lines)
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 130
 
 
-def test_watch_prints_documents_for_programs(api: KubernetesApi, kube: Kube) -> None:
+def test_watch_prints_documents_for_programs(bob: BobsCluster) -> None:
     """One after each change."""
-    world = shop(api)
+    world = shop(bob.api)
     world.add(2, "shop", failed(app(), no_such_host(app())), app())
-    with watching(kube, "-n", "shop", "-o", "json") as process:
+    with watching(bob.kube, "-n", "shop", "-o", "json") as process:
         assert process.stdout is not None
 
         def read() -> dict[str, Any]:
@@ -564,12 +521,12 @@ def test_watch_prints_documents_for_programs(api: KubernetesApi, kube: Kube) -> 
         assert process.wait(PATIENCE_SECONDS) == 130
 
 
-def test_watch_redraws_a_terminal(api: KubernetesApi, kube: Kube) -> None:
+def test_watch_redraws_a_terminal(bob: BobsCluster) -> None:
     """The newest answer in the same place; Ctrl-C ends it."""
-    world = shop(api)
+    world = shop(bob.api)
     world.add(2, "shop", failed(app(), no_such_host(app())), app())
     command = (sys.executable, "-m", "keyferry", "explain", "-n", "shop", "--watch", "--interval", "0.05")
-    env = {"KUBECONFIG": str(kube.path), "KUBERC": "", "HOME": str(kube.folder)}
+    env = {"KUBECONFIG": str(bob.kube.path), "KUBERC": "", "HOME": str(bob.kube.folder)}
     with Terminal(command, env=env) as terminal:
         terminal.read_until("2 of 2 pods")
         world.add(1, "shop", failed(app(), no_such_host(app())), app())
@@ -579,29 +536,29 @@ def test_watch_redraws_a_terminal(api: KubernetesApi, kube: Kube) -> None:
         assert terminal.finish().status == 130
 
 
-def test_watch_ends_if_the_first_list_fails(api: KubernetesApi, kube: Kube) -> None:
+def test_watch_ends_if_the_first_list_fails(bob: BobsCluster) -> None:
     """There is nothing to follow."""
-    api.users[TOKEN].permitted = set()
-    with watching(kube, "-n", "shop") as process:
+    bob.api.users[TOKEN].permitted = set()
+    with watching(bob.kube, "-n", "shop") as process:
         assert process.wait(PATIENCE_SECONDS) == 5
 
 
-def test_many_namespaces_may_have_one_cause(api: KubernetesApi, explain: Explain) -> None:
+def test_many_namespaces_may_have_one_cause(bob: BobsCluster) -> None:
     """Each has its own secrets and account, which are looked at."""
-    world = shop(api)
+    world = shop(bob.api)
     for at in range(40):
         world.add(1, f"team-{at}", failed(app(), unauthorized(app())), app(), secrets=("regcred",))
-    (cause,) = document(explain("-A", "-o", "json"))["causes"]
+    (cause,) = document(bob.explain("-A", "-o", "json"))["causes"]
     assert (cause["pods"], len(cause["namespaces"]), cause["sure"]) == (40, 40, True)
 
 
 def test_more_questions_than_are_explained_are_told_by_the_kubelets_words(
-    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch
+    bob: BobsCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a cluster in which everything fails differently is answered all the same."""
     monkeypatch.setattr("keyferry.explain.cluster.questions.MAX_QUESTIONS", 3)
-    make_waiting_world(api)
-    done = explain("-A", "-o", "json")
+    make_waiting_world(bob.api)
+    done = bob.explain("-A", "-o", "json")
     found = document(done)
     assert (found["waiting"], done.returncode) == (WAITING, 1)
     left = sum(each["pods"] for each in found["causes"] if each["text"].startswith("not looked at"))

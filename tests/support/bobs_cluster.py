@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from .certificates import Authority
 from .commands import run_in_process
 from .kube import TOKEN, Kube
@@ -36,6 +38,10 @@ class BobsCluster:
         assert "kf-marked" not in done.stdout + done.stderr
         return done
 
+    def explain(self, *words: str, columns: int | str = 80) -> Done:
+        """Run ``keyferry explain`` as bob."""
+        return self.run("explain", *words, columns=columns)
+
 
 @cache
 def _authority() -> Authority:
@@ -51,3 +57,10 @@ def bobs_cluster(folder: Path, api: type[KubernetesApi] = KubernetesApi) -> Iter
         kube = Kube(folder)
         kube.write(running.url, ca=_authority().pem, user={"token": TOKEN})
         yield BobsCluster(running, kube)
+
+
+@pytest.fixture
+def bob(tmp_path: Path) -> Iterator[BobsCluster]:
+    """A cluster in which bob may read everything."""
+    with bobs_cluster(tmp_path) as found:
+        yield found

@@ -12,11 +12,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
+import pytest
+
 from .certificates import Authority
-from .commands import Node
+from .commands import Node, run_in_process
 from .kube import TOKEN, Kube
+from .kube_commands import Done
 from .kubernetes_api import Json, KubernetesApi, account, pod
 from .kubernetes_exec import Exec, Finished
 from .plugin_forks import run_keyferry_forked
@@ -178,15 +182,57 @@ def made_name(made: Json) -> str:
     return str(metadata["name"])
 
 
+@dataclass
+class FarCluster:
+    """A server with the pod ``web`` of namespace ``shop`` and its node; bob may read the pod, and ask the node.
+
+    Commands run as bob does it, on a machine without a kubelet.
+    """
+
+    api: KubernetesApi
+    node: FarNode
+    kube: Kube
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of bob's commands."""
+        return {"HOME": str(self.kube.folder), "KUBECONFIG": str(self.kube.path), "KUBERC": ""}
+
+    def run(self, *words: str) -> Done:
+        """Run a command of keyferry."""
+        return run_in_process(*words, cwd=None, **self.env)
+
+    def explain(self, *words: str) -> Done:
+        """Run ``keyferry explain`` of the pod, asking its node."""
+        return self.run("explain", "pod/web", "-n", "shop", "--on-node", *words)
+
+
 @contextmanager
-def cluster_of_bob(authority: Authority) -> Iterator[KubernetesApi]:
-    """Yield a server with the pod ``web`` of namespace ``shop``, which bob may read; he may also ask its node."""
-    with KubernetesApi(authority) as api:
+def far_cluster(folder: Path) -> Iterator[FarCluster]:
+    """Yield a cluster whose node has neither an agent nor a provider."""
+    with KubernetesApi(_authority()) as api:
         api.add_user(TOKEN, "bob")
         api.permit(TOKEN, "get list", "pods secrets serviceaccounts events", "shop")
         permit_asking_nodes(api)
         api.add(account(), account(namespace="default"), pod())
-        yield api
+        (folder / "kube").mkdir()
+        kube = Kube(folder / "kube")
+        kube.write(api.url, ca=_authority().pem, user={"token": TOKEN})
+        yield FarCluster(api, far_node(api, folder / "node"), kube)
+
+
+@pytest.fixture
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarCluster]:
+    """Such a cluster, in which the pauses of whoever waits for a debug pod are short."""
+    for name in ("POLL_SECONDS", "DELETE_PAUSE_SECONDS"):
+        monkeypatch.setattr(f"keyferry.workloads.debug_pod.{name}", 0.02)
+    with far_cluster(tmp_path) as found:
+        yield found
+
+
+@cache
+def _authority() -> Authority:
+    return Authority()
 
 
 def permit_asking_nodes(api: KubernetesApi) -> None:
@@ -195,14 +241,6 @@ def permit_asking_nodes(api: KubernetesApi) -> None:
     api.permit(TOKEN, "get create", "pods/exec", "kube-system")
     api.permit(TOKEN, "get list create delete", "pods", "default")
     api.permit(TOKEN, "get", "pods/log", "default")
-
-
-def kubeconfig_of_bob(folder: Path, api: KubernetesApi, authority: Authority) -> Kube:
-    """Return bob's kubeconfig, in a new folder."""
-    folder.mkdir()
-    kube = Kube(folder)
-    kube.write(api.url, ca=authority.pem, user={"token": TOKEN})
-    return kube
 
 
 def far_node(api: KubernetesApi, folder: Path, name: str = NODE) -> FarNode:

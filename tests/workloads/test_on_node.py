@@ -27,14 +27,13 @@ from keyferry.api.kubeletconfig.records import (
 )
 from keyferry.images.keyring import credential_hash
 from support.api_server import Seen
-from support.certificates import Authority
-from support.commands import Node, run_in_process
+from support.commands import Node
 from support.cri_server import encode, running_cri
 from support.cri_server import image as stored
-from support.far_node import FarNode, cluster_of_bob, far_node, kubeconfig_of_bob
+from support.far_node import FarCluster
 from support.host_root import CONFIG, HostRoot
 from support.images import build, push
-from support.kube import TOKEN, Kube
+from support.kube import TOKEN
 from support.kube_commands import Done
 from support.kubelets import Processes
 from support.kubernetes_api import KubernetesApi, pod, pull_secret
@@ -55,51 +54,12 @@ AUTH = '{"registry.example": {"username": "AWS", "password": "kf-marked-node-pas
 DEBUG = ("--debug-image", "registry.example/keyferry:1")
 LEFTOVER = {"keyferry.dev/debug": "on-node"}
 
-Explain = Callable[..., Done]
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    """Who signs the server's certificate."""
-    return Authority()
-
 
 @pytest.fixture
-def api(authority: Authority) -> Iterator[KubernetesApi]:
-    """A server with a pod, which bob may read; he may also ask nodes."""
-    with cluster_of_bob(authority) as running:
-        yield running
-
-
-@pytest.fixture
-def node(api: KubernetesApi, tmp_path: Path) -> FarNode:
-    """The pod's node, with a provider for its registry and without an agent."""
-    made = far_node(api, tmp_path / "node")
-    made.files.add("ecr", [f"{HOST}/team"], AUTH)
-    return made
-
-
-@pytest.fixture
-def kube(api: KubernetesApi, tmp_path: Path, authority: Authority) -> Kube:
-    """Bob's kubeconfig."""
-    return kubeconfig_of_bob(tmp_path / "kube", api, authority)
-
-
-@pytest.fixture
-def keyferry(kube: Kube, tmp_path: Path) -> Explain:
-    """Commands as bob runs them, on a machine without a kubelet."""
-
-    def run(*words: str, **env: str) -> Done:
-        env = {"HOME": str(tmp_path), "KUBECONFIG": str(kube.path), "KUBERC": "", **env}
-        return run_in_process(*words, cwd=None, **env)
-
-    return run
-
-
-@pytest.fixture
-def explain(keyferry: Explain) -> Explain:
-    """``keyferry explain`` of the pod, asking its node."""
-    return lambda *words: keyferry("explain", "pod/web", "-n", "shop", "--on-node", *words)
+def far(far: FarCluster) -> FarCluster:
+    """The pod's node has a provider for its registry, and no agent."""
+    far.node.files.add("ecr", [f"{HOST}/team"], AUTH)
+    return far
 
 
 def document_of(done: Done) -> dict[str, Any]:
@@ -123,12 +83,10 @@ def debug_pods(api: KubernetesApi) -> list[str]:
 # Through the agent's pod.
 
 
-def test_the_agents_pod_tells_what_only_the_node_has(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
+def test_the_agents_pod_tells_what_only_the_node_has(far: FarCluster) -> None:
     """Its provider config and its plugin's answer; the verdict says whose they are, and what is not seen from there."""
-    node.add_agent()
-    done = explain()
+    far.node.add_agent()
+    done = far.explain()
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[:3] == [
         "✓ a credential is found: user 'AWS' of provider ecr (from node 'node1')",
@@ -137,73 +95,73 @@ def test_the_agents_pod_tells_what_only_the_node_has(
         "from there: docker config, the image and its record, the kubelet's start, the kubelet's environment",
     ]
     assert "keyferry can-pull pod/web -n shop --on-node\n" in done.stdout
-    assert node.commands == [
+    assert far.node.commands == [
         ("keyferry", "explain", IMAGE, "--service-account", "shop/default", "-o", "json")
     ]
-    assert not any(seen.method == "POST" for seen in api.seen if "/pods" in seen.path)
+    assert not any(seen.method == "POST" for seen in far.api.seen if "/pods" in seen.path)
 
 
-def test_the_document_says_which_half_came_from_where(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
-    api.objects["", "pods", "shop", "web"]["spec"]["imagePullSecrets"] = [{"name": "regcred"}]  # type: ignore[index] # a map
-    api.add(pull_secret(login="bob:kf-marked-password"))
-    node.add_agent()
-    done = explain("-o", "json")
+def test_the_document_says_which_half_came_from_where(far: FarCluster) -> None:
+    far.api.objects["", "pods", "shop", "web"]["spec"]["imagePullSecrets"] = [{"name": "regcred"}]  # type: ignore[index] # a map
+    far.api.add(pull_secret(login="bob:kf-marked-password"))
+    far.node.add_agent()
+    done = far.explain("-o", "json")
     found = document_of(done)
     assert [each["source"]["kind"] for each in found["credentials"]] == ["pull secret", "provider"]
     assert found["provenance"]["credentials"] == ["here", "node"]
     assert (found["provenance"]["pullSecrets"], found["provenance"]["config"]) == ("here", "node")
     assert found["node"]["through"] == "agent"
     assert found["node"]["pod"] == "kube-system/keyferry-abcde"
-    assert found["config"]["path"] == str(node.files.config)
+    assert found["config"]["path"] == str(far.node.files.config)
     assert found["config"]["notes"] == []
     assert "the image and its record" in found["node"]["notSeen"]
     assert "kf-marked" not in done.stdout + done.stderr
 
 
-def test_the_callers_secrets_do_not_travel(api: KubernetesApi, node: FarNode, explain: Explain) -> None:
+def test_the_callers_secrets_do_not_travel(far: FarCluster) -> None:
     """Not their data and not their hashes: the node gets the names of image, namespace and account."""
-    api.objects["", "pods", "shop", "web"]["spec"]["imagePullSecrets"] = [{"name": "regcred"}]  # type: ignore[index] # a map
-    api.add(pull_secret(login="bob:kf-marked-password"))
-    node.add_agent()
-    assert explain().returncode == 0
-    sent = [seen for seen in api.seen if "/exec" in seen.path or seen.method == "POST"]
+    far.api.objects["", "pods", "shop", "web"]["spec"]["imagePullSecrets"] = [{"name": "regcred"}]  # type: ignore[index] # a map
+    far.api.add(pull_secret(login="bob:kf-marked-password"))
+    far.node.add_agent()
+    assert far.explain().returncode == 0
+    sent = [seen for seen in far.api.seen if "/exec" in seen.path or seen.method == "POST"]
     assert sent
     assert all("regcred" not in seen.path and "kf-marked" not in seen.path for seen in sent)
     assert all(b"kf-marked" not in seen.body for seen in sent)
 
 
-def test_what_the_node_has_is_judged_here(node: FarNode, explain: Explain) -> None:
+def test_what_the_node_has_is_judged_here(far: FarCluster) -> None:
     """A pattern that nearly matches is the cause, with its cure in the node's file."""
-    node.files.config.write_text(node.files.config.read_text().replace(f"{HOST}/team", f"{HOST}:5000/team"))
-    node.add_agent()
-    done = explain()
+    far.node.files.config.write_text(
+        far.node.files.config.read_text().replace(f"{HOST}/team", f"{HOST}:5000/team")
+    )
+    far.node.add_agent()
+    done = far.explain()
     assert "pattern 'registry.example:5000/team' of provider 'ecr' nearly matches" in done.stdout
-    assert f"add this to matchImages of provider 'ecr' in {node.files.config}" in done.stdout
+    assert f"add this to matchImages of provider 'ecr' in {far.node.files.config}" in done.stdout
     assert '- "registry.example/team/app"' in done.stdout or '- "registry.example/team"' in done.stdout
 
 
-def test_a_plugin_that_fails_on_the_node_is_the_cause(node: FarNode, explain: Explain) -> None:
-    plugin = node.files.bin_dir / "ecr"
+def test_a_plugin_that_fails_on_the_node_is_the_cause(far: FarCluster) -> None:
+    plugin = far.node.files.bin_dir / "ecr"
     plugin.write_text("#!/bin/sh\necho 'no role for this node' >&2\nexit 3\n")
-    node.add_agent()
-    done = explain("-o", "json")
+    far.node.add_agent()
+    done = far.explain("-o", "json")
     found = document_of(done)
     assert found["failures"][0]["cause"] == "exit"
     assert "no role for this node" in found["failures"][0]["message"]
-    text = explain().stdout
+    text = far.explain().stdout
     assert "no role for this node" in text
     assert "on node node1" in text
 
 
-def test_what_happened_stays_the_callers(api: KubernetesApi, node: FarNode, explain: Explain) -> None:
+def test_what_happened_stays_the_callers(far: FarCluster) -> None:
     """The status and the events are the API server's; the node has a credential, and tells how long it is kept."""
     message = (
         f'Failed to pull image "{IMAGE}": failed to pull and unpack image "{IMAGE}": failed to resolve reference '
         f'"{IMAGE}": pulling from host {HOST} failed with status code [manifests v1]: 401 Unauthorized'
     )
-    web = api.objects["", "pods", "shop", "web"]
+    web = far.api.objects["", "pods", "shop", "web"]
     waiting = {"reason": "ErrImagePull", "message": message.partition(": ")[2]}
     web["status"] = {
         "phase": "Pending",
@@ -217,7 +175,7 @@ def test_what_happened_stays_the_callers(api: KubernetesApi, node: FarNode, expl
         "uid": uid,
         "fieldPath": "spec.containers{app}",
     }
-    api.add(
+    far.api.add(
         {
             "kind": "Event",
             "metadata": {"name": "web.1", "namespace": "shop"},
@@ -228,8 +186,8 @@ def test_what_happened_stays_the_callers(api: KubernetesApi, node: FarNode, expl
             "lastTimestamp": stamp(12),
         }
     )
-    node.add_agent()
-    done = explain()
+    far.node.add_agent()
+    done = far.explain()
     assert done.returncode == 5, done.stdout
     assert done.stdout.startswith("✗ the registry refused the kubelet (401 Unauthorized, ")
     told = " ".join(done.stdout.split())
@@ -237,55 +195,52 @@ def test_what_happened_stays_the_callers(api: KubernetesApi, node: FarNode, expl
     assert "(cache duration 1 h) (from node 'node1')" in told
 
 
-def test_an_image_alone_needs_the_name_of_the_node(node: FarNode, keyferry: Explain) -> None:
-    node.add_agent()
-    done = keyferry("explain", IMAGE, "--on-node")
+def test_an_image_alone_needs_the_name_of_the_node(far: FarCluster) -> None:
+    far.node.add_agent()
+    done = far.run("explain", IMAGE, "--on-node")
     assert (done.returncode, done.stdout) == (3, "")
     assert "name the node to ask with --node NAME" in done.stderr
-    done = keyferry("explain", IMAGE, "--on-node", "--node", "node1", "-o", "json")
+    done = far.run("explain", IMAGE, "--on-node", "--node", "node1", "-o", "json")
     found = json.loads(done.stdout)
     check_document(found)
     assert [each["username"] for each in found["credentials"]] == ["AWS"]
     assert [each["input"] for each in found["missing"]] == ["pod", "docker-config"]
 
 
-def test_a_pod_on_no_node_has_nobody_to_ask(api: KubernetesApi, explain: Explain) -> None:
-    api.objects["", "pods", "shop", "web"]["spec"]["nodeName"] = ""  # type: ignore[index] # a map
-    done = explain()
+def test_a_pod_on_no_node_has_nobody_to_ask(far: FarCluster) -> None:
+    far.api.objects["", "pods", "shop", "web"]["spec"]["nodeName"] = ""  # type: ignore[index] # a map
+    done = far.explain()
     assert done.returncode == 3
     assert "the pod is on no node yet" in done.stderr
 
 
-def test_a_pod_on_another_node_is_not_asked_of_this_one(node: FarNode, explain: Explain) -> None:
-    node.add_agent()
-    done = explain("--node", "other")
+def test_a_pod_on_another_node_is_not_asked_of_this_one(far: FarCluster) -> None:
+    far.node.add_agent()
+    done = far.explain("--node", "other")
     assert (done.returncode, done.stdout) == (3, "")
     assert "the pod is on node 'node1', not on 'other'" in done.stderr
-    assert node.commands == []
-    assert explain("--node", "node1").returncode == 0
+    assert far.node.commands == []
+    assert far.explain("--node", "node1").returncode == 0
 
 
-def test_a_kubelet_here_with_the_nodes_name_is_not_the_node(
-    node: FarNode, explain: Explain, processes: Processes
-) -> None:
+def test_a_kubelet_here_with_the_nodes_name_is_not_the_node(far: FarCluster, processes: Processes) -> None:
     """Names such as node1 and minikube are those of many nodes: it is the cluster's that is asked."""
-    node.add_agent()
+    far.node.add_agent()
     with processes.kubelet("--hostname-override=node1"):
-        done = explain()
+        done = far.explain()
     assert "from node 'node1', by the node agent's pod" in done.stdout
-    assert node.commands
+    assert far.node.commands
 
 
 # What ends with the command that would tell.
 
 
-@pytest.mark.usefixtures("node")
-def test_a_question_that_depends_on_the_node_ends_with_the_command(keyferry: Explain) -> None:
+def test_a_question_that_depends_on_the_node_ends_with_the_command(far: FarCluster) -> None:
     """First how to ask the node, then how to ask it in a debug pod; each can be pasted."""
-    done = keyferry("explain", "pod/web", "-n", "shop")
+    done = far.run("explain", "pod/web", "-n", "shop")
     assert done.returncode == 6
     assert "    keyferry explain pod/web -n shop --on-node\n" in done.stdout
-    done = keyferry("explain", "pod/web", "-n", "shop", "--on-node")
+    done = far.run("explain", "pod/web", "-n", "shop", "--on-node")
     assert done.returncode == 6
     assert "no node agent runs on node 'node1'" in done.stdout
     assert (
@@ -294,32 +249,28 @@ def test_a_question_that_depends_on_the_node_ends_with_the_command(keyferry: Exp
     )
 
 
-def test_a_refusal_names_verb_resource_and_namespace(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
-    node.add_agent()
-    api.users[TOKEN].permitted.discard(("create", "pods/exec", "kube-system"))
-    done = explain()
+def test_a_refusal_names_verb_resource_and_namespace(far: FarCluster) -> None:
+    far.node.add_agent()
+    far.api.users[TOKEN].permitted.discard(("create", "pods/exec", "kube-system"))
+    done = far.explain()
     assert done.returncode == 6
     assert (
         "node 'node1' gave no answer: no permission to create and get pods/exec in kube-system" in done.stdout
     )
-    api.users[TOKEN].permitted.discard(("list", "pods", ""))
-    assert "no permission to list pods: pods is forbidden" in explain().stdout
-    api.permit(TOKEN, "list", "pods", "kube-system")
-    api.permit(TOKEN, "create", "pods/exec", "kube-system")
-    assert explain("--agent-namespace", "kube-system").returncode == 0
+    far.api.users[TOKEN].permitted.discard(("list", "pods", ""))
+    assert "no permission to list pods: pods is forbidden" in far.explain().stdout
+    far.api.permit(TOKEN, "list", "pods", "kube-system")
+    far.api.permit(TOKEN, "create", "pods/exec", "kube-system")
+    assert far.explain("--agent-namespace", "kube-system").returncode == 0
 
 
 # Through a debug pod.
 
 
-def test_a_debug_pod_is_shown_made_read_and_deleted(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
-    done = explain(*DEBUG)
+def test_a_debug_pod_is_shown_made_read_and_deleted(far: FarCluster) -> None:
+    done = far.explain(*DEBUG)
     assert done.returncode == 0, done.stdout
-    (made,) = node.pods
+    (made,) = far.node.pods
     spec: Any = made["spec"]
     assert (
         f"keyferry: makes pod default/{made['metadata']['name']} on node 'node1' from image "  # type: ignore[index] # a map
@@ -333,118 +284,109 @@ def test_a_debug_pod_is_shown_made_read_and_deleted(
     (mount,) = spec["containers"][0]["volumeMounts"]
     assert (mount["readOnly"], mount["recursiveReadOnly"]) == (True, "IfPossible")
     assert "privileged" not in spec["containers"][0]["securityContext"]
-    assert node.commands[0][:3] == ("keyferry", "explain", IMAGE)
-    assert "--host-root /host" in " ".join(node.commands[0])
+    assert far.node.commands[0][:3] == ("keyferry", "explain", IMAGE)
+    assert "--host-root /host" in " ".join(far.node.commands[0])
     assert "user 'AWS' of provider ecr (from node 'node1')" in done.stdout
     assert "by debug pod default/" in done.stdout
-    assert debug_pods(api) == []
+    assert debug_pods(far.api) == []
 
 
-def test_the_agents_pod_is_preferred_and_agent_off_asks_a_debug_pod(node: FarNode, keyferry: Explain) -> None:
+def test_the_agents_pod_is_preferred_and_agent_off_asks_a_debug_pod(far: FarCluster) -> None:
     """A note says that no debug pod is made, and how one is asked."""
-    node.add_agent()
+    far.node.add_agent()
     for words in (("explain", "pod/web", "-n", "shop", "--on-node"), ("doctor", "--node", "node1")):
-        done = keyferry(*words, *DEBUG)
+        done = far.run(*words, *DEBUG)
         assert done.returncode == 0, done.stdout
         assert (
             "no debug pod is made, since the node agent's pod kube-system/keyferry-abcde answers"
             in done.stderr
         )
         assert "--agent off asks a debug pod in its place" in done.stderr
-        assert node.pods == []
-        done = keyferry(*words, *DEBUG, "--agent", "off")
+        assert far.node.pods == []
+        done = far.run(*words, *DEBUG, "--agent", "off")
         assert done.returncode in (0, 1), done.stdout
         assert "by debug pod default/" in done.stdout
-        assert len(node.pods) == 1
-        node.pods.clear()
-        done = keyferry(*words, "--agent", "off")
+        assert len(far.node.pods) == 1
+        far.node.pods.clear()
+        done = far.run(*words, "--agent", "off")
         assert (done.returncode, done.stdout) == (2, "")
         assert "add --debug-image IMAGE" in done.stderr
 
 
-def test_the_hint_of_what_the_agent_does_not_see_asks_the_debug_pod(
-    node: FarNode, keyferry: Explain, explain: Explain
-) -> None:
+def test_the_hint_of_what_the_agent_does_not_see_asks_the_debug_pod(far: FarCluster) -> None:
     """The command that is printed is typed, with an image in the place of REGISTRY; it proposes nothing more."""
-    node.add_agent()
-    for done in (explain(), explain(*DEBUG)):
+    far.node.add_agent()
+    for done in (far.explain(), far.explain(*DEBUG)):
         (line,) = (each.strip() for each in done.stdout.splitlines() if "--agent off" in each)
         words = line.replace("REGISTRY", "registry.example").split()[1:]
         assert words[:5] == ["explain", "pod/web", "-n", "shop", "--on-node"]
-        again = keyferry(*words)
+        again = far.run(*words)
         assert "by debug pod default/" in again.stdout
         assert "ask it in a debug pod" not in again.stdout
-    assert len(node.pods) == 2
+    assert len(far.node.pods) == 2
 
 
-def test_a_debug_pod_answers_where_the_agents_pod_may_not_be_asked(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
-    node.add_agent()
-    api.users[TOKEN].permitted.discard(("create", "pods/exec", "kube-system"))
-    done = explain(*DEBUG)
+def test_a_debug_pod_answers_where_the_agents_pod_may_not_be_asked(far: FarCluster) -> None:
+    far.node.add_agent()
+    far.api.users[TOKEN].permitted.discard(("create", "pods/exec", "kube-system"))
+    done = far.explain(*DEBUG)
     assert done.returncode == 0
     assert "no permission to create and get pods/exec in kube-system" in done.stderr
-    assert len(node.pods) == 1
-    assert debug_pods(api) == []
+    assert len(far.node.pods) == 1
+    assert debug_pods(far.api) == []
 
 
 @root
-def test_a_debug_pod_finds_the_nodes_files_and_runs_its_plugin(
-    api: KubernetesApi, node: FarNode, keyferry: Explain, tmp_path: Path
-) -> None:
+def test_a_debug_pod_finds_the_nodes_files_and_runs_its_plugin(far: FarCluster, tmp_path: Path) -> None:
     """By discovery below the host's root, which is the plugin's own root; the paths are the node's."""
     host = HostRoot(tmp_path / "host")
     host.add_plugin()
-    node.host_root = str(host.folder)
-    done = keyferry("explain", "pod/web", "-n", "shop", "--on-node", *DEBUG, "-o", "json")
+    far.node.host_root = str(host.folder)
+    done = far.run("explain", "pod/web", "-n", "shop", "--on-node", *DEBUG, "-o", "json")
     assert done.returncode == 0, done.stdout
     found = document_of(done)
     assert [each["username"] for each in found["credentials"]] == ["node"]
     assert found["config"]["path"] == CONFIG
-    health = json.loads(keyferry("doctor", "--node", "node1", *DEBUG, "-o", "json").stdout)
+    health = json.loads(far.run("doctor", "--node", "node1", *DEBUG, "-o", "json").stdout)
     assert "plugins" in [section["title"] for section in health["sections"]]
-    assert debug_pods(api) == []
+    assert debug_pods(far.api) == []
 
 
-def test_dry_run_prints_the_pod_and_makes_none(api: KubernetesApi, node: FarNode, explain: Explain) -> None:
-    done = explain(*DEBUG, "--dry-run", "--privileged", "--debug-namespace", "ops")
+def test_dry_run_prints_the_pod_and_makes_none(far: FarCluster) -> None:
+    done = far.explain(*DEBUG, "--dry-run", "--privileged", "--debug-namespace", "ops")
     made = yaml.safe_load(done.stdout)
     assert (made["kind"], made["metadata"]["namespace"]) == ("Pod", "ops")
     assert "&id" not in done.stdout
     assert made["spec"]["containers"][0]["securityContext"]["privileged"] is True
-    assert node.pods == []
-    assert all(seen.method == "GET" for seen in api.seen if "/pods" in seen.path)
+    assert far.node.pods == []
+    assert all(seen.method == "GET" for seen in far.api.seen if "/pods" in seen.path)
 
 
-@pytest.mark.usefixtures("api")
-def test_dry_run_prints_no_pod_that_would_not_be_made(node: FarNode, keyferry: Explain) -> None:
-    node.add_agent()
+def test_dry_run_prints_no_pod_that_would_not_be_made(far: FarCluster) -> None:
+    far.node.add_agent()
     for words in (
         ("explain", "pod/web", "-n", "shop", "--on-node"),
         ("can-pull", "pod/web", "-n", "shop", "--on-node"),
         ("doctor", "--node", "node1"),
     ):
-        done = keyferry(*words, *DEBUG, "--dry-run")
+        done = far.run(*words, *DEBUG, "--dry-run")
         assert (done.returncode, done.stdout) == (3, "")
         assert (
             "no debug pod would be made, since the node agent's pod kube-system/keyferry-abcde" in done.stderr
         )
-        made = yaml.safe_load(keyferry(*words, *DEBUG, "--dry-run", "--agent", "off").stdout)
+        made = yaml.safe_load(far.run(*words, *DEBUG, "--dry-run", "--agent", "off").stdout)
         assert made["spec"]["nodeName"] == "node1"
 
 
-def test_a_pod_that_waits_for_its_own_image_is_the_answer(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
-    node.waits = ("ErrImagePull", "pull access denied, repository does not exist")
-    done = explain(*DEBUG)
+def test_a_pod_that_waits_for_its_own_image_is_the_answer(far: FarCluster) -> None:
+    far.node.waits = ("ErrImagePull", "pull access denied, repository does not exist")
+    done = far.explain(*DEBUG)
     assert done.returncode == 6
     assert (
         "waits for its own image 'registry.example/keyferry:1' on node 'node1': ErrImagePull: pull access"
         in done.stdout
     )
-    assert debug_pods(api) == []
+    assert debug_pods(far.api) == []
 
 
 QPS = "pull QPS exceeded"
@@ -460,12 +402,10 @@ QPS = "pull QPS exceeded"
     ],
     ids=["once", "backs off and tells why", "backs off", "not started at once"],
 )
-def test_a_pod_whose_wait_passes_is_waited_for(
-    node: FarNode, explain: Explain, waits: list[tuple[str, str]]
-) -> None:
+def test_a_pod_whose_wait_passes_is_waited_for(far: FarCluster, waits: list[tuple[str, str]]) -> None:
     """The kubelet's own limit of pulls says nothing about the image, and a runtime may be slow."""
-    node.waits_first = tuple(waits)
-    done = explain(*DEBUG)
+    far.node.waits_first = tuple(waits)
+    done = far.explain(*DEBUG)
     assert done.returncode == 0, done.stdout
 
 
@@ -473,16 +413,18 @@ def test_a_pod_whose_wait_passes_is_waited_for(
     "reason", ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"]
 )
 def test_a_container_that_is_never_started_ends_the_wait_early(
-    api: KubernetesApi, node: FarNode, explain: Explain, reason: str
+    far: FarCluster, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     """Long before the pod's own deadline, and with what the kubelet says."""
-    node.waits = (reason, "container has runAsNonRoot and\nimage will run as root, password=kf-marked-word")
-    done = explain(*DEBUG)
+    monkeypatch.setattr("keyferry.workloads.debug_pod.MAX_NOT_STARTED_SECONDS", 0.2)
+    message = "container has runAsNonRoot and\nimage will run as root, password=kf-marked-word"
+    far.node.waits = (reason, message)
+    done = far.explain(*DEBUG)
     assert done.returncode == 6
     told = " ".join(done.stdout.split())
     assert f"on node 'node1': {reason}: container has runAsNonRoot and image will run as root" in told
     assert "kf-marked" not in done.stdout
-    assert debug_pods(api) == []
+    assert debug_pods(far.api) == []
 
 
 @pytest.mark.parametrize(
@@ -502,114 +444,105 @@ def test_a_container_that_is_never_started_ends_the_wait_early(
     ids=["no keyferry", "no memory", "usual"],
 )
 def test_why_a_command_in_a_debug_pod_ended_is_told(
-    api: KubernetesApi, node: FarNode, explain: Explain, ends: tuple[str, str, int], says: str
+    far: FarCluster, ends: tuple[str, str, int], says: str
 ) -> None:
     """An image without keyferry never starts, and has no log."""
-    node.ends = ends
+    far.node.ends = ends
     if ends[0] != "StartError":
-        api.logs = defaultdict(bytes)
-    done = explain(*DEBUG)
+        far.api.logs = defaultdict(bytes)
+    done = far.explain(*DEBUG)
     assert done.returncode == 6
     assert says in " ".join(done.stdout.split())
     assert "kf-marked" not in done.stdout
-    assert debug_pods(api) == []
+    assert debug_pods(far.api) == []
 
 
-@pytest.mark.usefixtures("node")
-def test_pod_security_and_missing_rights_are_named(api: KubernetesApi, explain: Explain) -> None:
-    api.pod_security = "baseline"
-    said = explain(*DEBUG).stdout
+def test_pod_security_and_missing_rights_are_named(far: FarCluster) -> None:
+    far.api.pod_security = "baseline"
+    said = far.explain(*DEBUG).stdout
     assert "no permission to create pods in default" in said
     assert 'violates PodSecurity "baseline:latest"' in said
     assert "pod-security.kubernetes.io/enforce=privileged" in said
     assert "the right to create pods" not in said
-    api.pod_security = ""
-    api.users[TOKEN].permitted.discard(("create", "pods", "default"))
-    said = explain(*DEBUG).stdout
+    far.api.pod_security = ""
+    far.api.users[TOKEN].permitted.discard(("create", "pods", "default"))
+    said = far.explain(*DEBUG).stdout
     assert 'User "bob" cannot create resource "pods"' in said
     assert "a debug pod needs the right to create pods in default" in said
     assert "pod-security.kubernetes.io/enforce" not in said
-    api.permit(TOKEN, "create", "pods", "default")
-    api.users[TOKEN].permitted.discard(("get", "pods/log", "default"))
-    assert "no permission to get pods/log in default" in explain(*DEBUG).stdout
-    assert debug_pods(api) == []
+    far.api.permit(TOKEN, "create", "pods", "default")
+    far.api.users[TOKEN].permitted.discard(("get", "pods/log", "default"))
+    assert "no permission to get pods/log in default" in far.explain(*DEBUG).stdout
+    assert debug_pods(far.api) == []
 
 
-@pytest.mark.usefixtures("node")
-def test_another_refusal_speaks_for_itself(
-    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_refusal_speaks_for_itself(far: FarCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quota or a webhook is neither a missing right nor pod security."""
     message = 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4'
     body = json.dumps({"kind": "Status", "code": 403, "message": message}).encode()
-    own = api.respond
-    monkeypatch.setattr(api, "respond", lambda seen: (403, body) if seen.method == "POST" else own(seen))
-    said = explain(*DEBUG).stdout
+    own = far.api.respond
+    monkeypatch.setattr(far.api, "respond", lambda seen: (403, body) if seen.method == "POST" else own(seen))
+    said = far.explain(*DEBUG).stdout
     assert "exceeded quota: q" in said
     assert "a debug pod needs" not in said
 
 
-@pytest.mark.usefixtures("node")
-def test_what_cannot_be_deleted_is_told(api: KubernetesApi, explain: Explain) -> None:
+def test_what_cannot_be_deleted_is_told(far: FarCluster) -> None:
     """With the command that deletes it; the answer is shown all the same."""
-    api.users[TOKEN].permitted.discard(("delete", "pods", "default"))
-    done = explain(*DEBUG)
+    far.api.users[TOKEN].permitted.discard(("delete", "pods", "default"))
+    done = far.explain(*DEBUG)
     assert done.returncode == 0
-    (name,) = debug_pods(api)
+    (name,) = debug_pods(far.api)
     assert f"kubectl delete pod {name} -n default" in done.stderr
     assert "no permission to delete pods in default" in done.stderr
 
 
-@pytest.mark.usefixtures("node")
 @pytest.mark.parametrize("is_well", [True, False], ids=["ends it", "is down"])
 def test_a_deletion_that_is_only_accepted_is_waited_for(
-    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch, *, is_well: bool
+    far: FarCluster, monkeypatch: pytest.MonkeyPatch, *, is_well: bool
 ) -> None:
     """The server keeps the pod until its node has ended it; of a node that does not, the command is told."""
     monkeypatch.setattr("keyferry.workloads.debug_pod.MAX_END_SECONDS", 60.0 if is_well else 0.1)
-    api.store.has_kubelets = True
+    far.api.store.has_kubelets = True
     asked: list[str] = []
 
     def end(seen: Seen) -> str:
-        is_accepted = any(each.method == "DELETE" for each in api.seen)
+        is_accepted = any(each.method == "DELETE" for each in far.api.seen)
         if is_accepted and seen.method == "GET":
             asked.append(seen.path)
             if is_well and len(asked) > 1:
-                api.objects.pop(("", "pods", "default", seen.path.rpartition("/")[2]), None)
+                far.api.objects.pop(("", "pods", "default", seen.path.rpartition("/")[2]), None)
         return ""
 
-    api.cut = end
-    done = explain(*DEBUG)
+    far.api.cut = end
+    done = far.explain(*DEBUG)
     assert done.returncode == 0, done.stdout
     assert asked
     assert ("is still there, since its node has not ended it" in done.stderr) is not is_well
     assert ("try: kubectl delete pod keyferry-node-" in done.stderr) is not is_well
-    assert bool(debug_pods(api)) is not is_well
+    assert bool(debug_pods(far.api)) is not is_well
 
 
-@pytest.mark.usefixtures("node")
-def test_leftovers_are_deleted_by_the_next_run(api: KubernetesApi, explain: Explain) -> None:
+def test_leftovers_are_deleted_by_the_next_run(far: FarCluster) -> None:
     """Those whose deadline is long over; not one that may be in use, nor a pod of others."""
 
     def leave(name: str, created: str, labels: dict[str, str]) -> None:
         metadata = {"name": name, "namespace": "default", "labels": labels, "creationTimestamp": created}
         spec = {"activeDeadlineSeconds": 180, "containers": [], "nodeName": "node1"}
-        api.add({"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Failed"}})
+        far.api.add({"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Failed"}})
 
     leave("keyferry-node-old", stamp(3600), LEFTOVER)
     leave("keyferry-node-young", stamp(60), LEFTOVER)
     leave("keyferry-node-other", stamp(3600), {})
     leave("keyferry-node-unknown", "yesterday", LEFTOVER)
-    assert explain(*DEBUG).returncode == 0
-    assert debug_pods(api) == ["keyferry-node-young", "keyferry-node-other", "keyferry-node-unknown"]
+    assert far.explain(*DEBUG).returncode == 0
+    assert debug_pods(far.api) == ["keyferry-node-young", "keyferry-node-other", "keyferry-node-unknown"]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["GET list", "POST pods", "GET pod", "GET log", "DELETE pod"])
 def test_a_connection_that_is_cut_leaves_nothing_behind(
-    api: KubernetesApi,
-    node: FarNode,
-    explain: Explain,
+    far: FarCluster,
     monkeypatch: pytest.MonkeyPatch,
     step: str,
     when: str,
@@ -626,63 +559,59 @@ def test_a_connection_that_is_cut_leaves_nothing_behind(
         cut.append(seen.path)
         return when
 
-    api.cut = once
-    done = explain(*DEBUG)
+    far.api.cut = once
+    done = far.explain(*DEBUG)
     assert cut
     assert done.returncode == (0 if step in ("GET list", "DELETE pod") else 6), done.stdout
-    assert len(node.pods) == (0 if (step, when) == ("POST pods", "before") else 1)
-    assert debug_pods(api) == []
+    assert len(far.node.pods) == (0 if (step, when) == ("POST pods", "before") else 1)
+    assert debug_pods(far.api) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_nothing_behind(
-    api: KubernetesApi, node: FarNode, kube: Kube, tmp_path: Path, number: signal.Signals
-) -> None:
-    node.is_slow = True
+def test_a_signal_leaves_nothing_behind(far: FarCluster, tmp_path: Path, number: signal.Signals) -> None:
+    far.node.is_slow = True
     words = ("explain", "pod/web", "-n", "shop", "--on-node", *DEBUG)
-    env = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(kube.path), "KUBERC": ""}
+    env = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(far.kube.path), "KUBERC": ""}
     with subprocess.Popen(
         [sys.executable, "-m", "keyferry", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         wait_until(
-            lambda: any(seen.method == "GET" and "/pods/keyferry-node-" in seen.path for seen in api.seen)
+            lambda: any(seen.method == "GET" and "/pods/keyferry-node-" in seen.path for seen in far.api.seen)
         )
         process.send_signal(number)
         process.communicate(timeout=60)
-    node.is_slow = False
+    far.node.is_slow = False
     assert process.returncode == 128 + number
-    assert debug_pods(api) == []
+    assert debug_pods(far.api) == []
 
 
 # A pod that the server makes after its client has gone.
 
 
 @pytest.fixture
-def slow_create(api: KubernetesApi) -> threading.Event:
+def slow_create(far: FarCluster) -> threading.Event:
     """Let the server make a pod only after it has answered that there is none to delete; set when it begins."""
     begun = threading.Event()
 
     def wait(seen: Seen) -> str:
         if seen.method == "POST" and seen.path.endswith("/pods"):
             begun.set()
-            wait_until(lambda: any(each.method == "DELETE" for each in api.seen))
+            wait_until(lambda: any(each.method == "DELETE" for each in far.api.seen))
         return ""
 
-    api.cut = wait
+    far.api.cut = wait
     return begun
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_pod_that_is_made_after_a_signal_is_deleted(
-    api: KubernetesApi,
-    node: FarNode,
-    kube: Kube,
+    far: FarCluster,
     tmp_path: Path,
     slow_create: threading.Event,
     number: signal.Signals,
 ) -> None:
     words = ("explain", "pod/web", "-n", "shop", "--on-node", *DEBUG)
-    env = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(kube.path), "KUBERC": ""}
+    env = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(far.kube.path), "KUBERC": ""}
     with subprocess.Popen(
         [sys.executable, "-m", "keyferry", *words], env=env, stderr=subprocess.PIPE
     ) as process:
@@ -690,67 +619,66 @@ def test_a_pod_that_is_made_after_a_signal_is_deleted(
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert len(node.pods) == 1
-    assert debug_pods(api) == []
+    assert len(far.node.pods) == 1
+    assert debug_pods(far.api) == []
     assert b"waits up to 12 s for pod default/keyferry-node-" in said
     assert b"kubectl delete" not in said
 
 
 @pytest.mark.usefixtures("slow_create")
-def test_a_pod_that_is_made_after_a_timeout_is_deleted(
-    api: KubernetesApi, node: FarNode, explain: Explain
-) -> None:
-    done = explain(*DEBUG, "--timeout", "1")
+def test_a_pod_that_is_made_after_a_timeout_is_deleted(far: FarCluster) -> None:
+    done = far.explain(*DEBUG, "--timeout", "1")
     assert done.returncode == 6, done.stdout
-    assert len(node.pods) == 1
-    assert debug_pods(api) == []
+    assert len(far.node.pods) == 1
+    assert debug_pods(far.api) == []
     assert "kubectl delete" not in done.stderr
 
 
 @pytest.mark.parametrize("how", ["cut", "gateway"])
 def test_a_pod_that_may_still_be_made_is_told(
-    api: KubernetesApi, explain: Explain, monkeypatch: pytest.MonkeyPatch, how: str
+    far: FarCluster, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """With the command that deletes it: neither a lost connection nor a gateway says what the server does."""
     monkeypatch.setattr("keyferry.workloads.debug_pod.MAX_CREATE_SECONDS", 0.1)
-    api.cut = lambda seen: "before" if seen.method == "POST" else ""
+    far.api.cut = lambda seen: "before" if seen.method == "POST" else ""
     if how == "gateway":
-        own = api.respond
-        api.cut = lambda _: ""
-        monkeypatch.setattr(api, "respond", lambda seen: (504, b"") if seen.method == "POST" else own(seen))
-    done = explain(*DEBUG)
+        own = far.api.respond
+        far.api.cut = lambda _: ""
+        monkeypatch.setattr(
+            far.api, "respond", lambda seen: (504, b"") if seen.method == "POST" else own(seen)
+        )
+    done = far.explain(*DEBUG)
     assert done.returncode == 6, done.stdout
     told = done.stderr.splitlines()[-1]
     assert "may still be made, since the server has not answered" in told
     assert "try: kubectl delete pod keyferry-node-" in told
 
 
-@pytest.mark.usefixtures("node")
-def test_a_pod_that_was_refused_is_not_waited_for(api: KubernetesApi, explain: Explain) -> None:
-    api.pod_security = "baseline"
-    done = explain(*DEBUG)
+def test_a_pod_that_was_refused_is_not_waited_for(far: FarCluster) -> None:
+    far.api.pod_security = "baseline"
+    done = far.explain(*DEBUG)
     assert "waits up to" not in done.stderr
-    assert sum(seen.method == "DELETE" for seen in api.seen) == 1
+    assert sum(seen.method == "DELETE" for seen in far.api.seen) == 1
 
 
-def test_several_images_are_one_pod(api: KubernetesApi, node: FarNode, explain: Explain) -> None:
-    api.add(pod(images=[IMAGE, f"{HOST}/other/app:v2"]))
-    done = explain(*DEBUG)
+def test_several_images_are_one_pod(far: FarCluster) -> None:
+    far.api.add(pod(images=[IMAGE, f"{HOST}/other/app:v2"]))
+    done = far.explain(*DEBUG)
     assert done.returncode == 6, done.stdout
-    assert [len(each["spec"]["containers"]) for each in node.pods] == [6]  # type: ignore[index] # a map
+    assert [len(each["spec"]["containers"]) for each in far.node.pods] == [6]  # type: ignore[index] # a map
     assert "user 'AWS' of provider ecr" in done.stdout
 
 
-def test_words_beside_the_document_do_no_harm(node: FarNode, explain: Explain) -> None:
+def test_words_beside_the_document_do_no_harm(far: FarCluster) -> None:
     """A log has both streams: keyferry's messages stand before the lines of its document."""
-    node.notes = b"keyferry: a note\nkeyferry: another\n"
-    assert explain(*DEBUG).returncode == 0
+    far.node.notes = b"keyferry: a note\nkeyferry: another\n"
+    assert far.explain(*DEBUG).returncode == 0
 
 
-def test_a_node_without_keyferry_in_its_pod_is_told(node: FarNode, explain: Explain) -> None:
-    node.says = Finished(3, b"", b"keyferry: unknown command\n")
-    node.add_agent()
-    done = explain()
+def test_a_node_without_keyferry_in_its_pod_is_told(far: FarCluster) -> None:
+    far.node.says = Finished(3, b"", b"keyferry: unknown command\n")
+    far.node.add_agent()
+    done = far.explain()
     assert done.returncode == 6
     assert "exited with status 3: keyferry: unknown command" in done.stdout
 
@@ -782,11 +710,11 @@ def test_a_node_without_keyferry_in_its_pod_is_told(node: FarNode, explain: Expl
     ids=["the same", "rotated", "the same credential", "a stranger"],
 )
 def test_the_node_returns_the_record_and_the_caller_decides(
-    api: KubernetesApi, node: FarNode, explain: Explain, tmp_path: Path, secret: str, login: str, says: str
+    far: FarCluster, tmp_path: Path, secret: str, login: str, says: str
 ) -> None:
     """By the names, the UIDs and the beginnings of hashes; no secret of the caller goes to the node."""
     metadata = {"name": "regcred", "namespace": "shop", "uid": "u1"}
-    api.add(
+    far.api.add(
         pod(imagePullSecrets=[{"name": secret}]),
         pull_secret("regcred", login=login, metadata=metadata),
         pull_secret("another", login=login),
@@ -804,15 +732,17 @@ def test_the_node_returns_the_record_and_the_caller_decides(
     root = tmp_path / "root"
     plant(root, encode_record(found), ref=REF)
     with running_cri(ImageStatus=lambda _: encode(stored(REF, IMAGE))) as runtime:
-        node.cri, node.root = runtime.socket, str(root)
-        done = explain(*DEBUG)
+        far.node.cri, far.node.root = runtime.socket, str(root)
+        done = far.explain(*DEBUG)
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith(f"{says} (from node 'node1')\n"), done.stdout
     assert (
         "provider config, plugins, the image and its record; not seen from there: docker config, "
         "the kubelet's start, the kubelet's environment" in done.stdout
     )
-    assert all("kf-marked" not in word and "regcred" not in word for words in node.commands for word in words)
+    assert all(
+        "kf-marked" not in word and "regcred" not in word for words in far.node.commands for word in words
+    )
 
 
 def other_host(files: Node) -> None:
@@ -851,18 +781,18 @@ def endless(files: Node) -> None:
     ids=["works", "gone", "not executable", "fails", "no response", "another host", "near", "two"],
 )
 def test_both_halves_say_the_same_where_both_see(
-    api: KubernetesApi, node: FarNode, explain: Explain, change: Callable[[Node], object], case: str
+    far: FarCluster, change: Callable[[Node], object], case: str
 ) -> None:
     """The agent's pod and a debug pod: one cause and one verdict, whoever tells the facts.
 
     Without a credential it is not known whether there is another one, in a docker config that neither sees here.
     """
-    change(node.files)
+    change(far.node.files)
     seen = ("verdict", "cause", "credentials", "failures", "traps", "provenance")
-    node.add_agent()
-    through_agent = document_of(explain("-o", "json"))
-    del api.objects["", "pods", "kube-system", "keyferry-abcde"]
-    through_debug_pod = document_of(explain(*DEBUG, "-o", "json"))
+    far.node.add_agent()
+    through_agent = document_of(far.explain("-o", "json"))
+    del far.api.objects["", "pods", "kube-system", "keyferry-abcde"]
+    through_debug_pod = document_of(far.explain(*DEBUG, "-o", "json"))
     assert {name: through_agent[name] for name in seen} == {name: through_debug_pod[name] for name in seen}
     assert through_agent["verdict"]["case"] == case
     assert bool(through_agent["cause"]) is (case == "unknown")
@@ -881,22 +811,20 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         yield server
 
 
-def test_the_node_asks_the_registry_with_its_own_credentials(
-    api: KubernetesApi, node: FarNode, keyferry: Explain, registry: Registry
-) -> None:
+def test_the_node_asks_the_registry_with_its_own_credentials(far: FarCluster, registry: Registry) -> None:
     """The password stays there: the caller sees the response, and who got it."""
     image = f"{registry.host}/team/app:v1"
-    api.add(pod(images=[image]))
-    node.files.add("local", [registry.host], AUTH.replace(HOST, registry.host))
-    node.add_agent()
+    far.api.add(pod(images=[image]))
+    far.node.files.add("local", [registry.host], AUTH.replace(HOST, registry.host))
+    far.node.add_agent()
     words = ("can-pull", "pod/web", "-n", "shop", "--on-node")
-    done = keyferry(*words)
+    done = far.run(*words)
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith(
         f"yes: {image} can be pulled with AWS of provider local (from node 'node1')\n"
     )
     assert "from node 'node1', by the node agent's pod kube-system/keyferry-abcde" in done.stderr
-    found = json.loads(keyferry(*words, "-o", "json").stdout)
+    found = json.loads(far.run(*words, "-o", "json").stdout)
     (check,) = found["items"]
     check_document(check)
     assert check["provenance"]["attempts"] == ["node"]
@@ -904,39 +832,35 @@ def test_the_node_asks_the_registry_with_its_own_credentials(
     assert "kf-marked" not in json.dumps(found) + done.stdout + done.stderr
 
 
-def test_the_pods_secrets_are_tried_from_here(
-    api: KubernetesApi, node: FarNode, keyferry: Explain, registry: Registry
-) -> None:
+def test_the_pods_secrets_are_tried_from_here(far: FarCluster, registry: Registry) -> None:
     """Before the node's credentials, as the kubelet tries them; the node does not get them."""
     image = f"{registry.host}/team/app:v1"
     login = pull_secret(host=registry.host, login="bob:kf-marked-old-password")
-    api.add(pod(images=[image], imagePullSecrets=[{"name": "regcred"}]), login)
-    node.files.add("local", [registry.host], AUTH.replace(HOST, registry.host))
-    node.add_agent()
-    done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node", "-o", "json")
+    far.api.add(pod(images=[image], imagePullSecrets=[{"name": "regcred"}]), login)
+    far.node.files.add("local", [registry.host], AUTH.replace(HOST, registry.host))
+    far.node.add_agent()
+    done = far.run("can-pull", "pod/web", "-n", "shop", "--on-node", "-o", "json")
     assert done.returncode == 0, done.stdout
     (check,) = json.loads(done.stdout)["items"]
     assert check["provenance"]["attempts"] == ["here", "node"]
     assert [each["worked"] for each in check["attempts"]] == [False, True]
 
 
-def test_a_node_whose_credential_is_refused_says_so(
-    api: KubernetesApi, node: FarNode, keyferry: Explain, registry: Registry
-) -> None:
+def test_a_node_whose_credential_is_refused_says_so(far: FarCluster, registry: Registry) -> None:
     image = f"{registry.host}/team/app:v1"
-    node.files.add(
+    far.node.files.add(
         "local", [registry.host], AUTH.replace(HOST, registry.host).replace("node-password", "wrong")
     )
-    node.add_agent()
-    api.permit(TOKEN, "list", "pods", "")
-    done = keyferry("can-pull", image, "--on-node", "--node", "node1")
+    far.node.add_agent()
+    far.api.permit(TOKEN, "list", "pods", "")
+    done = far.run("can-pull", image, "--on-node", "--node", "node1")
     assert done.returncode == 6, done.stdout
     assert "unauthorized: authentication required" in done.stdout
 
 
-def test_can_pull_without_the_node_ends_with_why(node: FarNode, keyferry: Explain) -> None:
-    assert node.pods == []
-    done = keyferry("can-pull", "pod/web", "-n", "shop", "--on-node", "--registry-timeout", "1")
+def test_can_pull_without_the_node_ends_with_why(far: FarCluster) -> None:
+    assert far.node.pods == []
+    done = far.run("can-pull", "pod/web", "-n", "shop", "--on-node", "--registry-timeout", "1")
     assert done.returncode == 6
     assert "no node agent runs on node 'node1'" in done.stderr
 
@@ -944,10 +868,10 @@ def test_can_pull_without_the_node_ends_with_why(node: FarNode, keyferry: Explai
 # The node at a glance.
 
 
-def test_doctor_shows_the_node_as_the_node_tells_it(node: FarNode, keyferry: Explain) -> None:
+def test_doctor_shows_the_node_as_the_node_tells_it(far: FarCluster) -> None:
     """Through the agent's pod: provider config and plugins, and what is not seen from there."""
-    node.add_agent()
-    done = keyferry("doctor", "--node", "node1", "-o", "json")
+    far.node.add_agent()
+    done = far.run("doctor", "--node", "node1", "-o", "json")
     found = json.loads(done.stdout)
     check_document(found)
     assert found["toldBy"] == "node 'node1', by the node agent's pod kube-system/keyferry-abcde"
@@ -955,50 +879,48 @@ def test_doctor_shows_the_node_as_the_node_tells_it(node: FarNode, keyferry: Exp
     assert "provider config" in titles
     assert "kubelet" not in titles
     assert titles[-1] == "not seen"
-    text = keyferry("doctor", "--node", "node1").stdout
+    text = far.run("doctor", "--node", "node1").stdout
     assert "\nfrom node 'node1', by the node agent's pod kube-system/keyferry-abcde\n" in text
-    (node.files.bin_dir / "ecr").unlink()
-    done = keyferry("doctor", "--node", "node1")
+    (far.node.files.bin_dir / "ecr").unlink()
+    done = far.run("doctor", "--node", "node1")
     assert done.returncode == 1
     assert "problem" in done.stdout.splitlines()[0]
 
 
-def test_doctor_in_a_debug_pod_shows_all(api: KubernetesApi, node: FarNode, keyferry: Explain) -> None:
-    done = keyferry("doctor", "--node", "node1", *DEBUG, "-o", "json")
+def test_doctor_in_a_debug_pod_shows_all(far: FarCluster) -> None:
+    done = far.run("doctor", "--node", "node1", *DEBUG, "-o", "json")
     titles = [section["title"] for section in json.loads(done.stdout)["sections"]]
     assert "not seen" not in titles
     assert "provider config" in titles
-    assert node.commands == [("keyferry", "doctor", "-o", "json", "--host-root", "/host")]
-    assert debug_pods(api) == []
-    shown = yaml.safe_load(keyferry("doctor", "--node", "node1", *DEBUG, "--dry-run").stdout)
-    assert shown["spec"]["containers"][0]["command"] == list(node.commands[0])
+    assert far.node.commands == [("keyferry", "doctor", "-o", "json", "--host-root", "/host")]
+    assert debug_pods(far.api) == []
+    shown = yaml.safe_load(far.run("doctor", "--node", "node1", *DEBUG, "--dry-run").stdout)
+    assert shown["spec"]["containers"][0]["command"] == list(far.node.commands[0])
 
 
-@pytest.mark.usefixtures("node")
-def test_doctor_of_a_node_that_cannot_be_asked_says_why(keyferry: Explain) -> None:
-    done = keyferry("doctor", "--node", "node1")
+def test_doctor_of_a_node_that_cannot_be_asked_says_why(far: FarCluster) -> None:
+    done = far.run("doctor", "--node", "node1")
     assert (done.returncode, done.stdout) == (3, "")
     assert "no node agent runs on node 'node1'" in done.stderr
-    done = keyferry("doctor", "--node", "node1", "--config", "x")
+    done = far.run("doctor", "--node", "node1", "--config", "x")
     assert done.returncode == 2
     assert "leave out the options for files" in done.stderr
 
 
 @pytest.mark.parametrize("more", [(), DEBUG, (*DEBUG, "--dry-run")], ids=["agent", "debug pod", "dry run"])
 def test_a_node_that_does_not_exist_is_told_to_who_may_get_nodes(
-    api: KubernetesApi, keyferry: Explain, more: tuple[str, ...]
+    far: FarCluster, more: tuple[str, ...]
 ) -> None:
     """Before a pod is made, which would wait for its node."""
-    api.permit(TOKEN, "get", "nodes", "")
-    done = keyferry("doctor", "--node", "nope", *more)
+    far.api.permit(TOKEN, "get", "nodes", "")
+    done = far.run("doctor", "--node", "nope", *more)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == "keyferry: node 'nope' does not exist\n"
-    assert all(seen.method == "GET" for seen in api.seen)
+    assert all(seen.method == "GET" for seen in far.api.seen)
 
 
-@pytest.mark.usefixtures("api")
-def test_who_may_not_get_nodes_learns_that_no_agent_answers(keyferry: Explain) -> None:
-    done = keyferry("doctor", "--node", "nope")
+def test_who_may_not_get_nodes_learns_that_no_agent_answers(far: FarCluster) -> None:
+    done = far.run("doctor", "--node", "nope")
     assert done.returncode == 3
     assert "no node agent runs on node 'nope'" in done.stderr
 
@@ -1006,10 +928,10 @@ def test_who_may_not_get_nodes_learns_that_no_agent_answers(keyferry: Explain) -
 # The page.
 
 
-def test_the_page_shows_what_is_printed(node: FarNode, keyferry: Explain) -> None:
+def test_the_page_shows_what_is_printed(far: FarCluster) -> None:
     """Its example is a run of this world; the debug pod that it describes can be shown."""
-    node.add_agent()
+    far.node.add_agent()
     (block,) = (each for each in blocks("docs/node.md", "console") if "--on-node" in each.first)
     ((line, shown),) = prompts(block)
-    done = keyferry(*line.split()[1:])
+    done = far.run(*line.split()[1:])
     check_shown(ROOT / "docs" / "node.md", shown, done.stdout)

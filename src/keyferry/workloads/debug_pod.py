@@ -40,7 +40,7 @@ HOST_ROOT = "/host"
 # Not a label of the agent's pods, so that nobody takes one for the other.
 DEBUG_LABEL = f"{API_VERSION.partition('/')[0]}/debug"
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-_POLL_SECONDS = 0.25
+POLL_SECONDS = 0.25
 _MAX_LOG_BYTES = 1 << 22
 # After its deadline a pod may take so long to end, and clocks may differ by so much.
 _LEFTOVER_SECONDS = 300
@@ -48,12 +48,12 @@ _LEFTOVER_SECONDS = 300
 MAX_CREATE_SECONDS = 12.0
 # A node that is well ends a pod within its grace period of 1 s, and a little more.
 MAX_END_SECONDS = 10.0
-_DELETE_ATTEMPTS, _DELETE_PAUSE_SECONDS, _DELETE_SECONDS = 4, 1.0, 5.0
+_DELETE_ATTEMPTS, DELETE_PAUSE_SECONDS, _DELETE_SECONDS = 4, 1.0, 5.0
 _GATEWAY_STATUSES = (502, 503, 504)
 _ENDED = ("Succeeded", "Failed")
 # Why a container that has its image is not started; some of it passes.
 _NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-_MAX_NOT_STARTED_SECONDS = 3.0
+MAX_NOT_STARTED_SECONDS = 3.0
 # Why a container ended that never ran, and so has no log.
 _NEVER_RAN = ("ContainerCannotRun", "StartError")
 # What the exit code tells as well.
@@ -268,7 +268,7 @@ class _PodCalls:
                     )
             stuck = next((each for each in states if each.reason in _NOT_STARTED), None)
             well = now if stuck is None else well
-            if stuck is not None and now - well > _MAX_NOT_STARTED_SECONDS:
+            if stuck is not None and now - well > MAX_NOT_STARTED_SECONDS:
                 raise EnvironmentProblem(
                     f"debug pod {pod} is not started on node {pod.node!r}: {_why(stuck)}"
                 )
@@ -278,7 +278,7 @@ class _PodCalls:
                     f"debug pod {pod} did not end within {pod.seconds} s on node {pod.node!r}: "
                     f"it is {told or found.phase or 'without a status'}"
                 )
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def logs(self, pod: DebugPod, item: KubernetesObject) -> Iterator[ContainerLog]:
         """Yield the log of each container that has ended."""
@@ -327,14 +327,14 @@ class _PodCalls:
                     return True
             if time.monotonic() > until:
                 return False
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         return True
 
     def _delete_late(self, name: str) -> Json | ApiProblem:
         """Delete a pod that may not have been made yet; return the response that there is none if it is never made."""
         until = time.monotonic() + MAX_CREATE_SECONDS
         while True:
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
             found = self._delete(name)
             if not _is_missing(found) or time.monotonic() > until:
                 return found
@@ -359,7 +359,7 @@ class _PodCalls:
                 is_final = not isinstance(found, ApiProblem) or found.kind in (Kind.NOT_FOUND, Kind.REFUSED)
                 if is_final or attempts == _DELETE_ATTEMPTS:
                     return found
-            time.sleep(_DELETE_PAUSE_SECONDS)
+            time.sleep(DELETE_PAUSE_SECONDS)
 
     def delete_leftovers(self) -> None:
         """Delete the pods of earlier runs whose deadline has passed long ago; others may be in use."""
