@@ -223,11 +223,16 @@ def far_cluster(folder: Path) -> Iterator[FarCluster]:
 
 @pytest.fixture
 def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarCluster]:
-    """Such a cluster, in which the pauses of whoever waits for a debug pod are short."""
-    for name in ("POLL_SECONDS", "DELETE_PAUSE_SECONDS"):
-        monkeypatch.setattr(f"keyferry.workloads.debug_pod.{name}", 0.02)
+    """Such a cluster."""
+    shorten_pauses(monkeypatch)
     with far_cluster(tmp_path) as found:
         yield found
+
+
+def shorten_pauses(patch: pytest.MonkeyPatch) -> None:
+    """Let whoever waits for a debug pod look at it often."""
+    for name in ("POLL_SECONDS", "DELETE_PAUSE_SECONDS"):
+        patch.setattr(f"keyferry.workloads.debug_pod.{name}", 0.05)
 
 
 @cache
@@ -254,6 +259,7 @@ def far_node(api: KubernetesApi, folder: Path, name: str = NODE) -> FarNode:
 def leave_node(world: PodWorld) -> FarNode:
     """Let the caller be on another machine, and may ask the pod's node; return that node, which has no agent."""
     world.is_node = False
+    shorten_pauses(world.stack.enter_context(pytest.MonkeyPatch.context()))
     for name in ("KEYFERRY_PROC", "KEYFERRY_HOST_ROOT"):
         del world.env[name]
     permit_asking_nodes(world.api)
