@@ -9,13 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.lint.fixes import FixedFile, fix_file, masked_diff, write_file
-from keyferry.lint.report import LintReport
-from keyferry.lint.run import LintRequest, lint_any, lint_files
+from keyferry.lint.fixes import FixedFile, fix_file, write_file
 from keyferry.lint.source import SourceFile
-from support.lint import SECRET, write
+from support.commands import run_in_process
+from support.lint import SECRET, Report, lint_target, write
 from support.parts import need
 
 CONFIG = """\
@@ -46,14 +46,10 @@ users:
 
 
 def fixed(folder: Path, text: str, name: str = "config.yaml") -> str:
-    """The text of a file after its corrections, none of which is written to the file."""
-    path = folder / name
-    path.write_bytes(text.encode())
-    path.chmod(0o600)
-    done = lint_files(LintRequest(targets=((str(path), None),), corrects=True)).fixed
-    assert path.read_bytes() == text.encode()
-    assert [each.before for each in done] == [text.encode()] * len(done)
-    return done[0].after.decode() if done else text
+    """The text of a file after its corrections."""
+    path = Path(write(folder, text, name, 0o600))
+    run_in_process("lint", "--fix", str(path))
+    return path.read_bytes().decode()
 
 
 @pytest.mark.parametrize(
@@ -87,18 +83,16 @@ def test_a_pattern_without_one_right_answer_stays(tmp_path: Path, wrong: str) ->
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("old", "wrong", "right"),
     [
-        pytest.param("kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v1beta1", id="version"),
-        pytest.param("matchImages:", "match_images:", id="field"),
-        pytest.param("matchImages:", '"MatchImages" :', id="quoted field"),
-        pytest.param("10m", "2d", id="days"),
+        pytest.param("kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v1beta1", None, id="version"),
+        pytest.param("matchImages:", "match_images:", None, id="field"),
+        pytest.param("matchImages:", '"MatchImages" :', '"matchImages" :', id="quoted field"),
+        pytest.param("10m", "2d", "48h", id="days"),
     ],
 )
-def test_other_errors_are_corrected(tmp_path: Path, right: str, wrong: str) -> None:
-    done = fixed(tmp_path, CONFIG.replace(right, wrong))
-    expected = CONFIG.replace("10m", "48h") if wrong == "2d" else CONFIG
-    assert done == (expected if '"' not in wrong else CONFIG.replace(right, '"matchImages" :'))
+def test_other_errors_are_corrected(tmp_path: Path, old: str, wrong: str, right: str | None) -> None:
+    assert fixed(tmp_path, CONFIG.replace(old, wrong)) == CONFIG.replace(old, right or old)
 
 
 def test_a_scalar_that_must_be_text_gets_quotes(tmp_path: Path) -> None:
@@ -137,18 +131,11 @@ def test_json_is_corrected_in_place(tmp_path: Path) -> None:
         assert fixed(tmp_path, text, "config.json") == right
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        pytest.param(
-            "      apiVersion: client",
-            "      interactiveMode: IfAvailable\n      apiVersion: client",
-            id="block",
-        )
-    ],
-)
-def test_a_missing_mode_is_added(tmp_path: Path, old: str, new: str) -> None:
-    assert fixed(tmp_path, KUBECONFIG) == KUBECONFIG.replace(old, new)
+def test_a_missing_mode_is_added(tmp_path: Path) -> None:
+    old = "      apiVersion: client"
+    assert fixed(tmp_path, KUBECONFIG) == KUBECONFIG.replace(
+        old, f"      interactiveMode: IfAvailable\n{old}"
+    )
 
 
 def test_a_missing_mode_is_added_to_flow_style_and_json(tmp_path: Path) -> None:
@@ -156,8 +143,6 @@ def test_a_missing_mode_is_added_to_flow_style_and_json(tmp_path: Path) -> None:
     start = KUBECONFIG.partition("      #")[0].rstrip("\n").removesuffix("exec:")
     text = f"{start}exec: {inner}\n"
     assert fixed(tmp_path, text) == text.replace("{api", "{interactiveMode: IfAvailable, api")
-    import yaml
-
     whole = json.dumps(yaml.safe_load(KUBECONFIG), indent=2)
     done = fixed(tmp_path, whole)
     assert json.loads(done)["users"][0]["user"]["exec"]["interactiveMode"] == "IfAvailable"
@@ -184,22 +169,13 @@ def test_a_config_nested_in_another_document_is_corrected(tmp_path: Path) -> Non
 
 def test_what_would_be_refused_afterwards_is_not_corrected(tmp_path: Path) -> None:
     """A linter that refuses everything but the first text stands for a correction that would do harm."""
-    text = CONFIG.replace("- reg.example", "- reg.example/*").encode()
-    path = str(tmp_path / "config.yaml")
+    path = write(tmp_path, CONFIG.replace("- reg.example", "- reg.example/*"))
+    source = SourceFile.parse(path, Path(path).read_bytes())
 
-    source = SourceFile.parse(path, text)
+    def lint(new: SourceFile) -> Report:
+        return lint_target(path if new.data == source.data else write(tmp_path, "kind: [", "refused"))
 
-    def lint(new: SourceFile) -> LintReport:
-        return lint_any(path, source=new if new.data == text else SourceFile.parse(path, b"kind: ["))
-
-    assert fix_file(source, lint, lambda _: True).after == text
-
-
-def test_what_can_be_corrected_is_counted(tmp_path: Path) -> None:
-    text = CONFIG.replace("- reg.example", "- a.example/*\n  - index.docker.io\n  - registry")
-    for content, count in ((text, 2), ("a: [", 0)):
-        result = lint_files(LintRequest(targets=((write(tmp_path, content), None),)))
-        assert result.fixable == (count,)
+    assert fix_file(source, lint, lambda _: True).after == source.data
 
 
 @pytest.mark.parametrize("text", ["\ufeff" + CONFIG, CONFIG.replace("ours", "o\u2028urs")])
@@ -233,19 +209,17 @@ def test_a_correction_repeats_no_pattern(tmp_path: Path, patterns: str, after: s
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "config.yaml"
-    path.write_bytes(b"old\n")
-    path.chmod(0o640)
-    return path
+    """A config with one correction."""
+    return Path(write(tmp_path, CONFIG.replace("- reg.example", "- reg.example/*"), mode=0o640))
 
 
 def test_mode_and_owner_stay(file: Path) -> None:
     if os.geteuid() == 0:
         os.chown(file, 12345, 54321)
     before = file.stat()
-    write_file(FixedFile(path=str(file), before=b"old\n", after=b"new\n"))
+    assert run_in_process("lint", "--fix", "--elsewhere", str(file)).returncode == 0
     after = file.stat()
-    assert file.read_bytes() == b"new\n"
+    assert file.read_text() == CONFIG
     assert stat.S_IMODE(after.st_mode) == 0o640
     assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
     assert os.listdir(file.parent) == ["config.yaml"]
@@ -254,9 +228,9 @@ def test_mode_and_owner_stay(file: Path) -> None:
 def test_a_link_stays_a_link(file: Path) -> None:
     link = file.parent / "link"
     link.symlink_to(file)
-    write_file(FixedFile(path=str(link), before=b"old\n", after=b"new\n"))
+    assert run_in_process("lint", "--fix", str(link)).returncode == 0
     assert link.is_symlink()
-    assert file.read_bytes() == b"new\n"
+    assert file.read_text() == CONFIG
 
 
 def test_a_file_that_changed_meanwhile_is_not_written(file: Path) -> None:
@@ -269,9 +243,10 @@ def test_a_file_that_changed_meanwhile_is_not_written(file: Path) -> None:
 
 def test_a_file_with_two_names_is_not_written(file: Path) -> None:
     os.link(file, file.parent / "other")
-    with pytest.raises(EnvironmentProblem, match="not a regular file with one name"):
-        write_file(FixedFile(path=str(file), before=b"old\n", after=b"new\n"))
-    assert file.read_bytes() == b"old\n"
+    before = file.read_bytes()
+    done = run_in_process("lint", "--fix", str(file))
+    assert (done.returncode, file.read_bytes()) == (3, before)
+    assert "not a regular file with one name" in done.stderr
 
 
 def test_a_folder_that_is_gone_is_an_environment_problem(tmp_path: Path) -> None:
@@ -279,48 +254,51 @@ def test_a_folder_that_is_gone_is_an_environment_problem(tmp_path: Path) -> None
         write_file(FixedFile(path=str(tmp_path / "nope" / "x"), before=b"old\n", after=b"new\n"))
 
 
-def test_a_diff_shows_each_changed_line_and_no_secret() -> None:
-    before = f"name: a\nargs: [8080, {SECRET}]\nkind: x\n".encode()
-    after = before.replace(b"8080", b'"8080"').replace(b"kind: x", b"kind: y")
-    lines = list(masked_diff(FixedFile(path="c.yaml", before=before, after=after), "c.yaml"))
-    assert lines[0].startswith("# a line that changes is masked")
-    assert lines[1:] == [
-        "--- a/c.yaml",
-        "+++ b/c.yaml",
-        "@@ -1,3 +1,3 @@",
-        " name: a",
-        "-args: [********, ********]",
-        "-kind: x",
-        "+args: [********, ********]",
-        "+kind: y",
+HEAD = CONFIG.partition("  defaultCacheDuration")[0].replace("# The providers of our nodes.\n", "")
+
+
+def test_a_diff_shows_each_changed_line_and_no_secret(tmp_path: Path) -> None:
+    text = f"{HEAD}  args: [8080, {SECRET}]\n  matchImages: [b.example]\n  defaultCacheDuration: 2d\n"
+    write(tmp_path, text, "c.yaml")
+    done = run_in_process("lint", "-o", "diff", "c.yaml", cwd=tmp_path)
+    assert SECRET not in done.stdout + done.stderr
+    first, *lines = done.stdout.splitlines()
+    assert first.startswith("# a line that changes is masked")
+    assert lines[:2] == ["--- a/c.yaml", "+++ b/c.yaml"]
+    assert [line for line in lines[2:] if line[0] in "+-"] == [
+        "-  args: [********, ********]",
+        "+  args: [********, ********]",
+        "-  defaultCacheDuration: 2d",
+        "+  defaultCacheDuration: 48h",
     ]
 
 
-@pytest.mark.parametrize("end", ["\n", ""])
-@pytest.mark.parametrize("between", ["", "  version: x\n"])
-def test_a_diff_with_secrets_around_the_changes_can_be_applied(
-    tmp_path: Path, end: str, between: str
-) -> None:
+ARGUMENT = f"{HEAD}  args:\n  - {SECRET}\n  matchImages: [a.example/*]\n"
+DURATION = f"  env:\n  - name: A\n    value: {SECRET}\n  defaultCacheDuration: 2d"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"{ARGUMENT}{DURATION}\n", id="masked lines"),
+        pytest.param(f"{ARGUMENT}  # its variables\n{DURATION}\n", id="a line that is shown"),
+        pytest.param(f"{ARGUMENT}{DURATION}", id="no line end"),
+        pytest.param(
+            KUBECONFIG.replace("exec:", f"exec: # password: {SECRET}").replace(
+                "# the plugin", f"args: [{SECRET}]"
+            ),
+            id="an inserted line",
+        ),
+    ],
+)
+def test_a_diff_with_secrets_around_the_changes_can_be_applied(tmp_path: Path, text: str) -> None:
     """Lines that are masked are left out around a change, so that they need not be found."""
-    text = f"a:\n- token: {SECRET}\n  name: old\n{between}  token2: {SECRET}\n  version: old{end}"
-    fixed = FixedFile(path="c.yaml", before=text.encode(), after=text.replace("old", "new").encode())
-    (tmp_path / "c.yaml").write_text(text)
-    lines = list(masked_diff(fixed, "c.yaml"))
-    assert SECRET not in "\n".join(lines)
-    assert lines[0] == "--- a/c.yaml"
+    path = Path(write(tmp_path, text, "c.yaml"))
+    done = run_in_process("lint", "-o", "diff", "c.yaml", cwd=tmp_path)
+    assert SECRET not in done.stdout
+    assert done.stdout.startswith("--- a/c.yaml\n")
     command = [need("git"), "apply", "--unidiff-zero", "-"]
-    subprocess.run(command, input="\n".join(lines) + "\n", text=True, cwd=tmp_path, check=True)
-    assert (tmp_path / "c.yaml").read_bytes() == fixed.after
-
-
-def test_a_line_between_masked_ones_is_inserted_at_its_number() -> None:
-    before = f"token: {SECRET}\ntoken2: {SECRET}\n".encode()
-    after = before.replace(b"\n", b"\nname: x\n", 1)
-    lines = list(masked_diff(FixedFile(path="/dev/stdin", before=before, after=after), "-"))
-    assert lines == ["--- a/-", "+++ b/-", "@@ -1,0 +2,1 @@", "+name: x"]
-
-
-def test_a_change_that_is_masked_is_said() -> None:
-    before = f"{{token: {SECRET}, name: old}}\n".encode()
-    lines = list(masked_diff(FixedFile(path="c", before=before, after=before.replace(b"old", b"new")), "c"))
-    assert lines[0].startswith("# a line that changes is masked")
+    subprocess.run(command, input=done.stdout, text=True, cwd=tmp_path, check=True)
+    applied = path.read_text()
+    assert applied != text
+    assert fixed(tmp_path, text) == applied
