@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -24,12 +25,11 @@ from keyferry.agent.management import hand_over_reply, take_over_entries
 from keyferry.agent.providers import AgentProviders
 from keyferry.agent.settings import DEFAULTS, default_socket
 from keyferry.agent.sockets import named_peer_of
-from keyferry.api.credentialprovider.v1 import AuthConfig
-from keyferry.images.answer import Provision, ProvisionOutcome
-from keyferry.images.load import exec_plugin
+from keyferry.images.answer import ProvisionOutcome
 from keyferry.images.provider.provider import Provider
-from support.agents import RunningAgent, ask, make_token, running_agent
-from support.commands import run_keyferry
+from support.agent_here import AgentHere, agent_here
+from support.agents import RunningAgent, ask, make_token
+from support.commands import run_in_process
 from support.parts import need
 from support.plugins import (
     IMAGE,
@@ -190,45 +190,55 @@ def test_a_successor_takes_the_place_and_the_cache(node: Node, start: Starter) -
     assert node.runs() == [IMAGE]
 
 
-def test_tenants_answers_are_not_handed_over(node: Node, start: Starter) -> None:
+@contextmanager
+def in_turn(node: Node, *flags: tuple[str, ...]) -> Iterator[list[AgentHere]]:
+    """Start agents at one place, each with its flags; the earlier ones have looked up an image."""
+    with ExitStack() as running:
+        agents: list[AgentHere] = []
+        for each in flags:
+            if agents:
+                agents[-1].look_up(IMAGE)
+            agents.append(running.enter_context(agent_here(node, *each)))
+        yield agents
+
+
+def test_tenants_answers_are_not_handed_over(node: Node) -> None:
     attributes = {
         "serviceAccountTokenAudience": "registry",
         "cacheType": "Token",
         "requireServiceAccount": True,
     }
     write_config(node.config, [provider_entry(tokenAttributes=attributes)])
-    first, token = start(), make_token(time.time() + 600)
-    first.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=token)
-    assert first.ask("POST", "/v1/handover").document["entries"] == []
-    second = start()
-    answer = second.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=token).document
-    assert answer["source"] == "run"
+    token = make_token(time.time() + 600)
+    with agent_here(node) as first:
+        first.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=token)
+        assert first.ask("POST", "/v1/handover").document["entries"] == []
+        with agent_here(node) as second:
+            answer = second.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=token).document
+            assert answer["source"] == "run"
 
 
-@pytest.mark.parametrize("side", ["first", "second"])
-def test_hand_over_can_be_switched_off(start: Starter, side: str) -> None:
-    off = ("--hand-over", "false")
-    first = start(*(off if side == "first" else ()))
-    first.look_up(IMAGE)
-    second = start(*(off if side == "second" else ()))
-    assert second.look_up(IMAGE).document["sources"] == {PLUGIN: "run"}
+@pytest.mark.parametrize("flags", [[("--hand-over", "false"), ()], [(), ("--hand-over", "false")]])
+def test_hand_over_can_be_switched_off(node: Node, flags: list[tuple[str, ...]]) -> None:
+    """By the earlier agent and by the later one."""
+    with in_turn(node, *flags) as (_, second):
+        assert second.look_up(IMAGE).document["sources"] == {PLUGIN: "run"}
 
 
-def test_nothing_is_taken_over_for_a_provider_that_differs(node: Node, start: Starter) -> None:
-    first = start("--watch", "false")
-    first.look_up(IMAGE)
-    write_config(node.config, [provider_entry(env=[{"name": "A", "value": "new"}])])
-    assert start().look_up(IMAGE).document["sources"] == {PLUGIN: "run"}
+def test_nothing_is_taken_over_for_a_provider_that_differs(node: Node) -> None:
+    other = write_config(node.file("other.json"), [provider_entry(env=[{"name": "A", "value": "new"}])])
+    with in_turn(node, (), ("--config", str(other))) as (_, second):
+        assert second.look_up(IMAGE).document["sources"] == {PLUGIN: "run"}
 
 
-def test_nothing_is_taken_over_for_a_plugin_of_another_bin_dir(node: Node, start: Starter) -> None:
-    start().look_up(IMAGE)
+def test_nothing_is_taken_over_for_a_plugin_of_another_bin_dir(node: Node) -> None:
     (node.root / "other").mkdir()
     other = Node(node.root / "other")
     other.recording(auth={REGISTRY: ("user", "other-word")})
-    second = start("--bin-dir", str(other.bin_dir)).look_up(IMAGE).document
-    assert [each["password"] for each in second["credentials"]] == ["other-word"]
-    assert second["sources"] == {PLUGIN: "run"}
+    with in_turn(node, (), ("--bin-dir", str(other.bin_dir))) as (_, second):
+        found = second.look_up(IMAGE).document
+    assert [each["password"] for each in found["credentials"]] == ["other-word"]
+    assert found["sources"] == {PLUGIN: "run"}
 
 
 def test_no_connection_is_refused_while_agents_replace_each_other(start: Starter) -> None:
@@ -261,13 +271,14 @@ def test_no_connection_is_refused_while_agents_replace_each_other(start: Starter
     assert served[0] > 100
 
 
-def test_a_killed_agent_leaves_a_socket_that_the_next_one_replaces(start: Starter) -> None:
+def test_a_killed_agent_leaves_a_socket_that_the_next_one_replaces(node: Node, start: Starter) -> None:
     agent = start()
     agent.process.kill()
     agent.process.wait()
     with pytest.raises(ConnectionRefusedError):
         agent.look_up(IMAGE)
-    assert start().look_up(IMAGE).status == 200
+    with agent_here(node) as following:
+        assert following.look_up(IMAGE).status == 200
 
 
 def wait_for_another_run(node: Node) -> None:
@@ -319,7 +330,7 @@ def test_clients_of_an_agent_that_is_killed_fall_back_and_lose_nothing(
 
 def test_a_broken_config_stops_the_start_with_its_problems(node: Node) -> None:
     node.config.write_text("{")
-    done = run_keyferry(
+    done = run_in_process(
         *("agent", "run", "--socket", str(node.root / "s" / "a.sock")),
         *("--config", str(node.config), "--bin-dir", str(node.bin_dir)),
     )
@@ -352,7 +363,7 @@ def test_an_agent_without_a_provider_config_names_every_place_for_one(node: Node
     config = node.root / "agent.yaml"
     config.write_text("apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n")
     words = ("agent", command, "--agent-config", str(config))
-    nowhere = partial(run_keyferry, *words, KEYFERRY_HOST_ROOT="/nowhere", KEYFERRY_BIN_DIR="")
+    nowhere = partial(run_in_process, *words, KEYFERRY_HOST_ROOT="/nowhere", KEYFERRY_BIN_DIR="")
     done = nowhere(KEYFERRY_CONFIG="")
     assert done.returncode == 3
     wanted = "give --image-credential-provider-config or KEYFERRY_CONFIG, or set providerConfig in"
@@ -388,29 +399,21 @@ def test_the_watchdog_is_fed(node: Node, start: Starter) -> None:
     supervisor.close()
 
 
-@pytest.mark.parametrize("is_reloaded", [False, True])
-def test_what_systemd_tells_the_agent_is_not_told_to_plugins(
-    node: Node, start: Starter, *, is_reloaded: bool
-) -> None:
+def test_what_systemd_tells_the_agent_is_not_told_to_plugins(node: Node, start: Starter) -> None:
     """A plugin could report in its name, or take its sockets; the rest of the environment is the plugin's as well."""
-    node.recording(before='env >"$HERE/environment"')
+    node.recording("Image", before='env >"$HERE/environment"')
     supervisor = Supervisor(node.root / "notify")
     given = {"NOTIFY_SOCKET": supervisor.path, "WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "1"}
-    given |= {
-        "LISTEN_FDS": "1",
-        "LISTEN_PID": "1",
-        "LISTEN_PIDFDID": "1",
-        "LISTEN_FDNAMES": "x",
-        "FDSTORE": "1",
-    }
+    given |= dict.fromkeys(("LISTEN_FDS", "LISTEN_PID", "LISTEN_PIDFDID", "LISTEN_FDNAMES", "FDSTORE"), "1")
     agent = start(environ=given | {"INVOCATION_ID": "its-own"})
     assert supervisor.next() == {"READY": "1"}
-    if is_reloaded:
+    for image in (IMAGE, f"{IMAGE}-after-a-reload"):
+        agent.look_up(image)
+        found = (node.root / "environment").read_text().splitlines()
+        assert {line.partition("=")[0] for line in found}.isdisjoint(given)
+        assert {"INVOCATION_ID=its-own", f"PATH={os.environ['PATH']}", "KEYFERRY_AGENT=off"} <= set(found)
         assert agent.ask("POST", "/v1/reload").status == 200
-    agent.look_up(IMAGE)
-    found = (node.root / "environment").read_text().splitlines()
-    assert {line.partition("=")[0] for line in found}.isdisjoint(given)
-    assert {"INVOCATION_ID=its-own", f"PATH={os.environ['PATH']}", "KEYFERRY_AGENT=off"} <= set(found)
+    assert node.runs() == [IMAGE, f"{IMAGE}-after-a-reload"]
     supervisor.close()
 
 
@@ -452,11 +455,11 @@ def test_systemd_activates_it_by_its_socket(node: Node) -> None:
 
 def test_a_renewal_is_planned_and_can_be_switched_off(node: Node) -> None:
     """An answer for ten minutes is renewed after 5 to 9, too late for a test; the refresher has tests of its own."""
-    with running_agent(node) as agent:
+    with agent_here(node) as agent:
         agent.look_up(IMAGE)
         [planned] = agent.status["refresh"]["next"]
         assert (planned["provider"], planned["failures"]) == (PLUGIN, 0)
-    with running_agent(node, "--refresh-ahead", "false") as agent:
+    with agent_here(node, "--refresh-ahead", "false") as agent:
         agent.look_up(IMAGE)
         assert agent.status["refresh"]["on"] is False
 
@@ -517,10 +520,9 @@ def test_the_limit_of_the_cache_is_one_of_the_process(node: Node, start: Starter
     assert used_kib(agent) - before < 8 * 1024
 
 
-def world(clock: Clock, default_seconds: float = 0) -> tuple[Scripted, AgentProviders]:
+def world(clock: Clock) -> tuple[Scripted, AgentProviders]:
     plugin = Scripted(response(cache_seconds=600))
-    config = configured(default_seconds=default_seconds)
-    return plugin, AgentProviders([Provider(config, plugin, clock=clock)], clock=clock)
+    return plugin, AgentProviders([Provider(configured(), plugin, clock=clock)], clock=clock)
 
 
 def handed_over(clock: Clock) -> dict[str, object]:
@@ -543,33 +545,9 @@ def test_the_successor_has_the_answers_with_the_time_that_is_left() -> None:
     assert plugin.runs == 0
 
 
-def test_another_version_or_another_config_gives_nothing() -> None:
+def test_another_version_gives_nothing() -> None:
     clock = Clock()
-    document = handed_over(clock)
-    assert take_over_entries(world(clock)[1], document | {"version": "9"}, clock.now) == 0
-    assert take_over_entries(world(clock, 60)[1], document, clock.now) == 0
-
-
-def in_bin_dir(clock: Clock, bin_dir: str) -> AgentProviders:
-    """Return a provider whose plugin would be run from this folder."""
-    config = configured()
-    return AgentProviders([Provider(config, exec_plugin(config, bin_dir), clock=clock)], clock=clock)
-
-
-def test_the_same_name_in_another_bin_dir_is_another_plugin() -> None:
-    clock = Clock()
-    first = in_bin_dir(clock, "/one")
-    provision = Provision(
-        provider="plugin",
-        outcome=ProvisionOutcome.CACHED,
-        auth={"reg.io": AuthConfig(username="u", password="of one")},
-        cache_key_type="Registry",
-        expires_ns=clock.now + 60 * SECOND,
-    )
-    first.providers[0].restore("reg.io/app", provision)
-    document = json.loads(hand_over_reply(first, clock.now).body)
-    assert take_over_entries(in_bin_dir(clock, "/two"), document, clock.now) == 0
-    assert take_over_entries(in_bin_dir(clock, "/one"), document, clock.now) == 1
+    assert take_over_entries(world(clock)[1], handed_over(clock) | {"version": "9"}, clock.now) == 0
 
 
 values = st.recursive(
@@ -603,15 +581,6 @@ def listener(tmp_path: Path) -> socket.socket:
     return made
 
 
-def test_a_program_is_named_by_its_file(listener: socket.socket) -> None:
-    with listener, socket.socket(socket.AF_UNIX) as client:
-        client.connect(listener.getsockname())
-        with listener.accept()[0] as accepted:
-            caller = named_peer_of(accepted)
-    assert (caller.uid, caller.pid) == (os.geteuid(), os.getpid())
-    assert caller.program.startswith(os.readlink("/proc/self/exe"))
-
-
 def test_a_script_is_named_too(listener: socket.socket, tmp_path: Path) -> None:
     script = write_executable(tmp_path / "a-client", f"#!{sys.executable} -I\n{CONNECT}; sys.stdin.read()\n")
     with listener:
@@ -637,19 +606,6 @@ def read_unit(name: str) -> dict[str, str]:
             assert key not in found or key == "SystemCallFilter"
             found[key] = value
     return found
-
-
-def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
-    """With a program that exists; the place of the real one is the installer's business."""
-    for name in (SERVICE, SOCKET):
-        shutil.copy(UNITS / name, tmp_path)
-    service = tmp_path / SERVICE
-    service.write_text(service.read_text().replace("/usr/bin/keyferry", sys.executable))
-    command = [need("systemd-analyze"), "verify", "--man=no", "--recursive-errors=no"]
-    done = subprocess.run(
-        [*command, str(service), str(tmp_path / SOCKET)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_units_and_the_agent_agree() -> None:
