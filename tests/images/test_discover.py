@@ -3,72 +3,66 @@
 from __future__ import annotations
 
 import os
-import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from keyferry import Node
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.node.discover import WELL_KNOWN_CONFIGS, discover
+from keyferry.images.node.discover import WELL_KNOWN_CONFIGS, Discovery, discover
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG
-from keyferry.images.node.settings import Node
+from support.kubelets import Processes
 from support.parts import root
 
-
-class Machine:
-    """A node of folders: its processes and its files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.proc, self.root = folder / "proc", folder / "root"
-        self.proc.mkdir()
-        self.root.mkdir()
-        (self.proc / "self").mkdir()
-
-    def run(self, pid: int, *argv: str) -> Path:
-        """Start a process, as far as /proc tells."""
-        home = self.proc / str(pid)
-        home.mkdir()
-        (home / "cmdline").write_bytes(b"".join(os.fsencode(word) + b"\0" for word in argv))
-        return home
-
-    def write(self, path: str) -> str:
-        """Write an empty file at an absolute path of the node."""
-        target = self.root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text("")
-        return str(target)
-
-    def discover(
-        self, config: str | None = None, bin_dir: str | None = None, **environ: str
-    ) -> tuple[str, str, str, str]:
-        """What is found on this node, and by whom."""
-        found = discover(config, bin_dir, environ=environ, node=Node(str(self.proc)), root=str(self.root))
-        return found.config, found.bin_dir, found.config_from, found.bin_dir_from
+pytestmark = pytest.mark.usefixtures("processes")
+FIRST_PLACE = WELL_KNOWN_CONFIGS[0].config
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Machine:
-    """A node where nothing runs and nothing is written."""
-    return Machine(tmp_path)
+def find(
+    folder: Path,
+    config: str | None = None,
+    bin_dir: str | None = None,
+    *,
+    needs_config: bool = True,
+    env: Mapping[str, str] | None = None,
+) -> Discovery:
+    """What is found on a node whose files are below a folder."""
+    return discover(config, bin_dir, environ=env or {}, root=str(folder / "root"), needs_config=needs_config)
+
+
+def write(folder: Path, path: str = FIRST_PLACE) -> str:
+    """Write an empty file at an absolute path of that node."""
+    target = folder / "root" / path.lstrip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.touch()
+    return str(target)
 
 
 def flags(config: str, bin_dir: str) -> tuple[str, str]:
     return f"{CONFIG_FLAG}={config}", f"{BIN_DIR_FLAG}={bin_dir}"
 
 
-def test_what_is_given_comes_first(node: Machine) -> None:
-    """Neither the environment nor a kubelet changes what the caller says."""
-    node.run(1, "kubelet", *flags("/k", "/kb"))
-    found = node.discover("/c", "/b", KEYFERRY_CONFIG="/e", KEYFERRY_BIN_DIR="/eb")
-    assert found == ("/c", "/b", "given", "given")
+KUBELET = ("kubelet", *flags("/k", "/kb"))
+ENVIRONMENT = {"KEYFERRY_CONFIG": "/e", "KEYFERRY_BIN_DIR": "/eb"}
 
 
-def test_the_environment_comes_second(node: Machine) -> None:
-    """Each of the two variables stands in for what is not given."""
-    node.run(1, "kubelet", *flags("/k", "/kb"))
-    assert node.discover(KEYFERRY_CONFIG="/e", KEYFERRY_BIN_DIR="/eb")[:2] == ("/e", "/eb")
-    assert node.discover("/c", KEYFERRY_BIN_DIR="/eb") == ("/c", "/eb", "given", "KEYFERRY_BIN_DIR")
-    assert node.discover(None, "/b", KEYFERRY_CONFIG="/e")[:2] == ("/e", "/b")
+@pytest.mark.parametrize(
+    ("given", "env", "expected"),
+    [
+        (("/c", "/b"), ENVIRONMENT, "config /c (given), bin dir /b (given)"),
+        ((None, None), ENVIRONMENT, "config /e (KEYFERRY_CONFIG), bin dir /eb (KEYFERRY_BIN_DIR)"),
+        (("/c", None), {"KEYFERRY_BIN_DIR": "/eb"}, "config /c (given), bin dir /eb (KEYFERRY_BIN_DIR)"),
+        ((None, "/b"), {"KEYFERRY_CONFIG": "/e"}, "config /e (KEYFERRY_CONFIG), bin dir /b (given)"),
+    ],
+)
+def test_what_is_given_comes_first_and_the_environment_second(
+    processes: Processes, tmp_path: Path, given: tuple[str, str], env: dict[str, str], expected: str
+) -> None:
+    """Each of the two variables stands in for what is not given; nobody looks for a kubelet then."""
+    processes.write(17, *KUBELET)
+    found = find(tmp_path, *given, env=env)
+    assert (str(found), found.kubelet) == (expected, None)
 
 
 @pytest.mark.parametrize(
@@ -87,116 +81,90 @@ def test_the_environment_comes_second(node: Machine) -> None:
     ],
     ids=["kubelet", "separate-values", "k3s", "rke2", "last-wins"],
 )
-def test_a_running_kubelet_is_asked(node: Machine, argv: tuple[str, ...]) -> None:
-    """Its flags are read from its command line, in every way they can be written."""
-    node.run(2, "/sbin/init")
-    node.run(17, *argv)
+def test_a_running_kubelet_is_asked(processes: Processes, tmp_path: Path, argv: tuple[str, ...]) -> None:
+    """Its flags are read in every way they can be written; a kubelet that names none is passed over."""
+    processes.write(3, "kubelet", "--v=2")
+    processes.write(17, *argv)
+    found = find(tmp_path)
     who = "flags of the kubelet, process 17"
-    assert node.discover() == ("/k", "/kb", who, who)
+    assert str(found) == f"config /k ({who}), bin dir /kb ({who})"
+    assert found.kubelet is not None
+    assert found.kubelet.pid == 17
 
 
-def test_other_processes_are_not_asked(node: Machine) -> None:
-    """A program that merely has the flags, or ends in the name, is no kubelet; nor is one without flags."""
-    node.run(1, "kubelet", "--v=2")
-    node.run(2, "not-kubelet", *flags("/evil", "/evil"))
-    node.run(3, "grep", "kubelet", *flags("/evil", "/evil"))
-    node.run(4)
-    (node.proc / "5").mkdir()
-    (node.proc / "6").write_text("no folder")
+def test_other_processes_are_not_asked(processes: Processes, tmp_path: Path) -> None:
+    """What merely has the flags, or ends in the name, is no kubelet; half a flag names nothing."""
+    for pid, argv in enumerate((["kubelet", "--v=2"], ["not-kubelet"], ["grep", "kubelet"], []), 2):
+        processes.write(pid, *argv, *(flags("/evil", "/evil") if pid in (3, 4) else ()))
+    (processes.folder / "6").mkdir()
+    (processes.folder / "7").write_text("no folder")
+    processes.write(8, "kubelet", CONFIG_FLAG)
+    processes.write(9, "k3s", "server", "--kubelet-arg")
     with pytest.raises(EnvironmentProblem, match="no running kubelet"):
-        node.discover()
+        find(tmp_path)
 
 
 @root
-def test_a_kubelet_of_another_user_is_not_believed(node: Machine) -> None:
+def test_a_kubelet_of_another_user_is_not_believed(processes: Processes, tmp_path: Path) -> None:
     """Anyone can name a process kubelet; only root's and our own say which programs we run."""
-    evil = node.run(1, "kubelet", *flags("/evil", "/evil"))
-    os.chown(evil, 65534, 65534)
+    os.chown(processes.write(2, "kubelet", *flags("/evil", "/evil")), 65534, 65534)
     with pytest.raises(EnvironmentProblem):
-        node.discover()
-    node.run(2, "kubelet", *flags("/k", "/kb"))
-    assert node.discover()[:2] == ("/k", "/kb")
+        find(tmp_path)
+    processes.write(3, *KUBELET)
+    assert find(tmp_path).config == "/k"
 
 
-@pytest.mark.parametrize("place", WELL_KNOWN_CONFIGS, ids=lambda place: place.distribution)
-def test_well_known_places_come_last(node: Machine, place: object) -> None:
+@pytest.mark.parametrize("known", WELL_KNOWN_CONFIGS, ids=lambda place: place.distribution)
+def test_well_known_places_come_last(processes: Processes, tmp_path: Path, known: object) -> None:
     """A distribution's own config is looked for below the root, with the bin dir that goes with it."""
-    (known,) = [each for each in WELL_KNOWN_CONFIGS if each is place]
-    path = node.write(known.config)
-    config, bin_dir, who, _ = node.discover()
-    assert (config, bin_dir) == (path, str(node.root) + known.bin_dir)
-    assert who == f"the usual place of {known.distribution}"
-    node.run(1, "kubelet", *flags("/k", "/kb"))
-    assert node.discover()[:2] == ("/k", "/kb")
+    (place,) = [each for each in WELL_KNOWN_CONFIGS if each is known]
+    path, who = write(tmp_path, place.config), f"the usual place of {place.distribution}"
+    assert str(find(tmp_path)) == f"config {path} ({who}), bin dir {tmp_path}/root{place.bin_dir} ({who})"
+    processes.write(17, *KUBELET)
+    assert find(tmp_path).config == "/k"
 
 
-def test_a_bin_dir_of_another_config_is_not_used(node: Machine) -> None:
+def test_the_usual_places_may_be_below_another_root(tmp_path: Path) -> None:
+    """A container may have its host's files in a folder."""
+    path = write(tmp_path)
+    assert discover(environ={"KEYFERRY_HOST_ROOT": str(tmp_path / "root")}).config == path
+
+
+def test_a_bin_dir_of_another_config_is_not_used(processes: Processes, tmp_path: Path) -> None:
     """A config is never run with the plugins that belong to a different one."""
-    node.run(1, "kubelet", *flags("/k", "/kb"))
-    node.write(WELL_KNOWN_CONFIGS[0].config)
+    processes.write(17, *KUBELET)
+    write(tmp_path)
     with pytest.raises(EnvironmentProblem, match="no bin dir found for the config"):
-        node.discover(__file__)
-    assert node.discover("/k")[:2] == ("/k", "/kb")
+        find(tmp_path, __file__)
+    assert find(tmp_path, "/k").bin_dir == "/kb"
 
 
-def test_a_config_that_does_not_exist_is_said_before_its_plugins_are_missed(node: Machine) -> None:
+def test_what_is_not_found_is_said(tmp_path: Path) -> None:
+    """That a given config does not exist, or that nothing names one, with the places that were searched."""
     with pytest.raises(EnvironmentProblem, match="the config /no/such does not exist"):
-        node.discover("/no/such")
-
-
-def test_nothing_found_says_where_was_looked(tmp_path: Path) -> None:
-    """The error names the flag, the variable and the usual places."""
+        find(tmp_path, "/no/such")
     with pytest.raises(EnvironmentProblem, match=r"KEYFERRY_CONFIG.*EKS.*Talos"):
         discover(environ={}, node=Node(str(tmp_path / "missing")), root=str(tmp_path))
 
 
-def test_a_finding_reads_as_a_sentence(node: Machine) -> None:
-    """What was chosen and who says so, for people."""
-    found = discover("/c", None, environ={"KEYFERRY_BIN_DIR": "/b"}, node=Node(str(node.proc)))
-    assert str(found) == "config /c (given), bin dir /b (KEYFERRY_BIN_DIR)"
-
-
-def test_nobody_is_looked_for_if_all_is_given(node: Machine) -> None:
-    """A command that is told everything pays for nothing; one that is not remembers whom it saw."""
-    node.run(17, "kubelet", *flags("/k", "/kb"))
-    for config, bin_dir, environ in (
-        ("/c", "/b", {}),
-        (None, None, {"KEYFERRY_CONFIG": "/c", "KEYFERRY_BIN_DIR": "/b"}),
-    ):
-        looked = Node(str(node.proc))
-        found = discover(config, bin_dir, environ=environ, node=looked)
-        assert (found.config, found.kubelet) == ("/c", None)
-        assert "kubelets" not in vars(looked)
-    node.run(3, "kubelet", "--v=2")
-    found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
-    assert found.kubelet is not None
-    assert found.kubelet.pid == 17, "the one that names the config, not the first"
-
-
-def test_the_files_of_a_kubelet_are_read_only_if_its_flags_do_not_say_all(node: Machine) -> None:
+def test_the_files_of_a_kubelet_are_read_only_if_its_flags_do_not_say_all(
+    processes: Processes, tmp_path: Path
+) -> None:
     """Reading them takes a parser, and may fail; what cannot be read is noted."""
-    node.run(17, "kubelet", "--config=/nonexistent", *flags("/k", "/kb"))
-    assert discover(environ={}, node=Node(str(node.proc))).notes == ()
-    (node.proc / "17" / "cmdline").write_bytes(b"kubelet\0--config=/nonexistent\0")
+    home = processes.write(17, "kubelet", "--config=/nonexistent", *flags("/k", "/kb"))
+    assert find(tmp_path).notes == ()
+    (home / "cmdline").write_bytes(b"kubelet\0--config=/nonexistent\0")
     with pytest.raises(EnvironmentProblem, match="; /nonexistent of the kubelet, process 17: cannot be read"):
-        discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
-    found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root), needs_config=False)
-    (note,) = found.notes
+        find(tmp_path)
+    (note,) = find(tmp_path, needs_config=False).notes
     assert note == "/nonexistent of the kubelet, process 17: cannot be read: no such file or directory"
 
 
-def test_a_kubelet_whose_flags_name_no_config_has_none(node: Machine) -> None:
+@pytest.mark.parametrize(("argv", "has_config"), [(["kubelet"], False), (["k3s", "server"], True)])
+def test_a_kubelet_whose_flags_name_no_config_has_none(
+    processes: Processes, tmp_path: Path, argv: list[str], has_config: bool
+) -> None:
     """Whatever is in the usual places; only what embeds a kubelet may have a config that its flags do not name."""
-    path = node.write(WELL_KNOWN_CONFIGS[0].config)
-    for program, config in (("kubelet", ""), ("k3s", path)):
-        node.run(17, *((program,) if program == "kubelet" else (program, "server")))
-        found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root), needs_config=False)
-        assert found.config == config, program
-        shutil.rmtree(node.proc / "17")
-
-
-def test_the_usual_places_may_be_below_another_root(node: Machine) -> None:
-    """A container may have its host's files in a folder."""
-    path = node.write(WELL_KNOWN_CONFIGS[0].config)
-    found = discover(environ={"KEYFERRY_HOST_ROOT": str(node.root)}, node=Node(str(node.proc)))
-    assert found.config == path
+    path = write(tmp_path)
+    processes.write(17, *argv)
+    assert find(tmp_path, needs_config=False).config == (path if has_config else "")

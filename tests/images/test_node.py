@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from keyferry import Node
 from keyferry.images.config.contents import hash_of_files
 from keyferry.images.node.changes import ChangedFile, changed_at, newer_than_kubelet, read_config_hash
-from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, look_for_kubelets, parse_flags
-from keyferry.images.node.settings import KubeletSettings, Node, node_config_candidates
+from keyferry.images.node.kubelet import CONFIG_FLAG
+from keyferry.images.node.settings import KubeletSettings, node_config_candidates
 from support.kubelets import Processes, write_config
 from support.parts import root as as_root
 
@@ -43,13 +44,13 @@ def test_which_programs_run_a_kubelet(
 ) -> None:
     """The name and the subcommand tell; a client that comes with one does not count."""
     processes.write(17, *argv)
-    assert [each.pid for each in look_for_kubelets(str(processes)).found] == [17] * is_kubelet
+    assert [each.pid for each in Node().kubelets.found] == [17] * is_kubelet
 
 
 def test_a_process_that_runs_is_found_with_its_flags_and_environment(processes: Processes) -> None:
     """A real process, as the system shows it."""
     with processes.kubelet("--root-dir=/data", "--kubeconfig", "/k", env={"A": "1=2", "EMPTY": ""}) as pid:
-        (kubelet,) = look_for_kubelets(str(processes)).found
+        (kubelet,) = Node().kubelets.found
         assert (kubelet.pid, kubelet.program) == (pid, "kubelet")
         assert kubelet.flags == {"--root-dir": "/data", "--kubeconfig": "/k"}
         assert kubelet.is_trusted
@@ -57,14 +58,14 @@ def test_a_process_that_runs_is_found_with_its_flags_and_environment(processes: 
         assert environment is not None
         assert environment.items() >= {"A": "1=2", "EMPTY": ""}.items()
         assert "1=2" not in repr(kubelet)
-    assert look_for_kubelets(str(processes)).found == ()
+    assert Node().kubelets.found == ()
 
 
 def test_an_environment_that_cannot_be_read_is_none(processes: Processes) -> None:
     """Which is not the same as an empty one."""
     processes.write(17, "kubelet")
     processes.write(18, "kubelet", environ=b"")
-    kubelets = look_for_kubelets(str(processes)).found
+    kubelets = Node().kubelets.found
     assert [each.read_environment() for each in kubelets] == [None, {}]
 
 
@@ -72,7 +73,7 @@ def test_kubelets_proper_come_first(processes: Processes) -> None:
     """RKE2 runs a kubelet as a process of its own, which has all the flags."""
     processes.write(5, "rke2", "server", "--kubelet-arg=root-dir=/half")
     processes.write(17, "kubelet", "--root-dir=/whole")
-    assert [each.pid for each in look_for_kubelets(str(processes)).found] == [17, 5]
+    assert [each.pid for each in Node().kubelets.found] == [17, 5]
 
 
 @as_root
@@ -83,10 +84,10 @@ def test_a_process_that_was_ever_another_users_is_not_believed(processes: Proces
     home = processes.write(17, "kubelet", status=f"Name:\tsu\nUid:\t{users} 0\n".encode())
     if where == "owner":
         os.chown(home, NOBODY, NOBODY)
-    kubelets = look_for_kubelets(str(processes))
+    kubelets = Node().kubelets
     assert [each.pid for each in kubelets.found] == [17]
     assert kubelets.trusted == ()
-    assert Node(str(processes)).settings is None
+    assert Node().settings is None
 
 
 def test_a_set_uid_program_is_no_kubelet(processes: Processes, tmp_path: Path) -> None:
@@ -96,23 +97,23 @@ def test_a_set_uid_program_is_no_kubelet(processes: Processes, tmp_path: Path) -
     program.chmod(0o4755)
     home = processes.write(17, "kubelet", f"{CONFIG_FLAG}=/evil")
     (home / "exe").symlink_to(program)
-    assert look_for_kubelets(str(processes)).found == ()
+    assert Node().kubelets.found == ()
     program.chmod(0o755)
-    assert len(look_for_kubelets(str(processes)).found) == 1
+    assert len(Node().kubelets.found) == 1
 
 
 def test_what_hides_processes_is_said(processes: Processes, tmp_path: Path) -> None:
     """A machine whose processes are all seen is told from one where some may be hidden."""
-    assert look_for_kubelets(str(processes)).hidden == ""
+    assert Node().kubelets.hidden == ""
     processes.set_namespace("pid:[4026532198]")
-    contained = look_for_kubelets(str(processes))
+    contained = Node().kubelets
     assert contained.is_contained
     assert "container" in contained.hidden
     processes.hide()
-    hidden = look_for_kubelets(str(processes))
+    hidden = Node().kubelets
     assert not hidden.is_contained
     assert "cannot be seen" in hidden.hidden
-    assert "cannot be seen" in look_for_kubelets(str(tmp_path / "missing")).hidden
+    assert "cannot be seen" in Node(str(tmp_path / "missing")).kubelets.hidden
 
 
 def test_this_machine_is_looked_at_unless_a_variable_names_another(
@@ -120,44 +121,26 @@ def test_this_machine_is_looked_at_unless_a_variable_names_another(
 ) -> None:
     """A container may have the processes of its host in another folder than /proc."""
     processes.write(17, "kubelet")
-    assert [each.pid for each in look_for_kubelets().found] == [17]
+    assert [each.pid for each in Node().kubelets.found] == [17]
     monkeypatch.delenv("KEYFERRY_PROC")
-    assert all(each.process.startswith("/proc/") for each in look_for_kubelets().found)
+    assert all(each.process.startswith("/proc/") for each in Node().kubelets.found)
 
 
-def test_flags_are_read_in_every_way_they_can_be_written() -> None:
-    """With an equals sign or as two words; the last one counts, and gates add up."""
-    words = ["--root-dir", "/old", "--root-dir=/new", "--config=/c", "--feature-gates=A=true,B=true"]
-    words += ["--v", "2", "--feature-gates", "B=false", "--config-dir=/d", f"{BIN_DIR_FLAG}=a=b"]
-    assert parse_flags(words) == {
-        "--root-dir": "/new",
-        "--config": "/c",
-        "--config-dir": "/d",
-        "--feature-gates": "A=true,B=true,B=false",
-        BIN_DIR_FLAG: "a=b",
-    }
-
-
-def test_the_flags_of_k3s_are_its_own() -> None:
+def test_the_flags_of_k3s_are_its_own(processes: Processes) -> None:
     """Its --config is no kubelet's, which comes as --kubelet-arg; some flags they have in common."""
     words = [f"{CONFIG_FLAG}=/p", "--container-runtime-endpoint", "unix:///x"]
     words += ["--kubelet-arg=config=/kubelet.yaml", "--kubelet-arg", "root-dir=/data"]
     words += ["--kubelet-arg=--kubeconfig=/k", "--kubelet-arg", "v"]
     words += ["--config=/etc/rancher/k3s/config.yaml", "--root-dir=/no"]
-    assert parse_flags(words, is_embedded=True) == {
+    processes.write(17, "k3s", "server", *words)
+    (kubelet,) = Node().kubelets.found
+    assert kubelet.flags == {
         CONFIG_FLAG: "/p",
         "--container-runtime-endpoint": "unix:///x",
         "--config": "/kubelet.yaml",
         "--root-dir": "/data",
         "--kubeconfig": "/k",
     }
-
-
-def test_flags_without_values_are_empty() -> None:
-    """A command line that ends too early is no crash."""
-    assert parse_flags([CONFIG_FLAG]) == {CONFIG_FLAG: ""}
-    assert parse_flags(["--kubelet-arg"]) == {}
-    assert parse_flags(["--kubelet-arg", "v=2", "-x", f"{BIN_DIR_FLAG}=a=b"]) == {BIN_DIR_FLAG: "a=b"}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +157,7 @@ def test_flags_without_values_are_empty() -> None:
 def test_the_name_of_the_node_is_the_kubelets_own(processes: Processes, argv: list[str], name: str) -> None:
     """The flag without white space and in lower case, else the host name."""
     processes.write(17, *argv)
-    (found,) = look_for_kubelets(str(processes)).found
+    (found,) = Node().kubelets.found
     assert found.node_name == name
 
 
@@ -184,19 +167,24 @@ def test_a_kubelet_with_another_host_name_is_on_no_known_node(processes: Process
         home = processes.write(pid, "kubelet", *flags)
         (home / "ns").mkdir()
         (home / "ns" / "uts").symlink_to("uts:[1]")
-    assert [each.node_name for each in look_for_kubelets(str(processes)).found] == ["", "n"]
+    assert [each.node_name for each in Node().kubelets.found] == ["", "n"]
 
 
 DEFAULT = "the kubelet's default"
 ENDPOINT = "containerRuntimeEndpoint"
 
 
+def settings_of_running() -> KubeletSettings:
+    """The settings of the only kubelet."""
+    settings = Node().settings
+    assert settings is not None
+    return settings
+
+
 def settings_of(processes: Processes, *argv: str) -> KubeletSettings:
     """What a kubelet with this command line is set to."""
     processes.write(17, *argv)
-    settings = Node(str(processes)).settings
-    assert settings is not None
-    return settings
+    return settings_of_running()
 
 
 def shown(settings: KubeletSettings) -> dict[str, str]:
@@ -243,7 +231,9 @@ def test_the_config_file_is_read(processes: Processes, tmp_path: Path) -> None:
         maxPods=7,
     )
     settings = settings_of(
-        processes, "kubelet", f"--config={path}", "--kubeconfig=/k", "--feature-gates=Two=true"
+        processes,
+        *("kubelet", f"--config={path}", "--kubeconfig=/k"),
+        *("--feature-gates=One=false,Two=true", "--feature-gates", "One=true"),
     )
     origin = f"{path} of the kubelet, process 17"
     assert shown(settings) == {
@@ -357,17 +347,10 @@ def test_what_is_in_a_file_is_in_no_note(processes: Processes, tmp_path: Path) -
     ):
         path.write_text(head + body)
         processes.write(100 + number, "kubelet", f"--config={path}")
-        node = Node(str(processes))
+        node = Node()
         settings = node.settings_of(node.kubelets.found[-1])
         assert settings.notes
         assert "kf-word" not in f"{settings.notes}{settings!r}"
-
-
-def test_a_drop_in_folder_that_is_missing_is_noted(processes: Processes, tmp_path: Path) -> None:
-    """The kubelet would not have started with it, so it is gone since."""
-    settings = settings_of(processes, "kubelet", f"--config-dir={tmp_path / 'gone'}")
-    (note,) = settings.notes
-    assert "gone" in note
 
 
 @pytest.mark.parametrize(
@@ -387,23 +370,17 @@ def test_a_field_of_another_type_is_noted(
     assert note in settings.notes[0]
 
 
+def test_a_drop_in_folder_that_is_missing_is_noted(processes: Processes, tmp_path: Path) -> None:
+    """The kubelet would not have started with it, so it is gone since."""
+    (note,) = settings_of(processes, "kubelet", f"--config-dir={tmp_path / 'gone'}").notes
+    assert "gone" in note
+
+
 def test_relative_paths_are_the_kubelets_own(processes: Processes, tmp_path: Path) -> None:
     """They start where it was started; the test's process has another folder."""
     path = write_config(tmp_path / "kubelet.yaml", containerRuntimeEndpoint="unix:///run/x.sock")
     with processes.kubelet(f"--config={str(path).lstrip('/')}"):
-        settings = Node(str(processes)).settings
-    assert settings is not None
-    assert settings.endpoint is not None
-    assert settings.endpoint.value == "unix:///run/x.sock"
-
-
-def test_a_node_is_looked_at_once(processes: Processes) -> None:
-    """What was seen first stays, for the length of a command."""
-    node = Node(str(processes))
-    assert node.kubelet is None
-    processes.write(17, "kubelet")
-    assert node.kubelet is None
-    assert Node(str(processes)).kubelet is not None
+        assert shown(settings_of_running())["endpoint"].startswith("unix:///run/x.sock (")
 
 
 def test_the_node_is_searched_in_the_kubelets_order() -> None:
@@ -421,13 +398,6 @@ def test_the_node_is_searched_in_the_kubelets_order() -> None:
     assert len(node_config_candidates("/r", "/w", "")) == 6
 
 
-def settings_of_running(processes: Processes) -> KubeletSettings:
-    """The settings of the only kubelet."""
-    settings = Node(str(processes)).settings
-    assert settings is not None
-    return settings
-
-
 def touch(path: Path, seconds: float = 60) -> float:
     """Change a file in the future, which no test waits for; return the time."""
     then = float(int(time.time() + seconds))
@@ -438,7 +408,7 @@ def touch(path: Path, seconds: float = 60) -> float:
 def test_the_start_of_a_running_kubelet_is_known(processes: Processes) -> None:
     before = time.time()
     with processes.kubelet():
-        started = settings_of_running(processes).kubelet.started
+        started = settings_of_running().kubelet.started
     assert started is not None
     assert before - 1.1 <= started <= time.time()
 
@@ -460,24 +430,22 @@ def test_a_folder_of_processes_has_its_own_times(
     processes.write(17, "kubelet", stat=stat)
     if system is not None:
         (processes.folder / "stat").write_bytes(system)
-    started = settings_of_running(processes).kubelet.started
+    started = settings_of_running().kubelet.started
     assert started == (1_700_000_000 + 200 / os.sysconf("SC_CLK_TCK") if expected else None)
 
 
-def test_a_folder_of_configs_is_as_new_as_its_newest_file(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").touch()
-    (tmp_path / "b.yaml").touch()
-    assert touch(tmp_path / "b.yaml") == changed_at(str(tmp_path))
-    assert touch(tmp_path, 120) == changed_at(str(tmp_path))
-    assert changed_at(str(tmp_path / "gone")) is None
-
-
-def test_a_link_that_is_set_to_an_old_file_is_a_change(tmp_path: Path) -> None:
-    (tmp_path / "old").touch()
-    os.utime(tmp_path / "old", (1, 1))
-    (tmp_path / "link").symlink_to("old")
+def test_a_file_changes_when_it_or_a_file_in_it_or_a_link_to_it_is_set(tmp_path: Path) -> None:
+    """A folder is as new as its newest file, and a link that is set to an old file is a change."""
+    (tmp_path / "d").mkdir()
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / "d" / name).touch()
+    for path, seconds in ((tmp_path / "d" / "b.yaml", 60), (tmp_path / "d", 120)):
+        then = touch(path, seconds)
+        assert changed_at(str(tmp_path / "d")) == then
+    (tmp_path / "link").symlink_to("d/a.yaml")
     os.utime(tmp_path / "link", (2_000_000_000, 2_000_000_000), follow_symlinks=False)
     assert changed_at(str(tmp_path / "link")) == 2_000_000_000
+    assert changed_at(str(tmp_path / "gone")) is None
 
 
 def test_every_file_that_changed_after_the_start_is_named(processes: Processes, tmp_path: Path) -> None:
@@ -488,7 +456,7 @@ def test_every_file_that_changed_after_the_start_is_named(processes: Processes, 
     providers = tmp_path / "providers.yaml"
     providers.write_text("a")
     with processes.kubelet(f"--config={config}", f"--config-dir={tmp_path}/conf.d"):
-        settings = settings_of_running(processes)
+        settings = settings_of_running()
         assert settings.files == (str(config), str(first), str(second))
         assert newer_than_kubelet(settings, str(providers)) == ()
         times = [touch(path) for path in (config, second, providers)]
@@ -508,7 +476,7 @@ def test_the_hash_that_the_kubelet_tells_decides(processes: Processes, tmp_path:
     providers.write_text("a")
     read = hash_of_files(str(providers))
     with processes.kubelet():
-        settings = settings_of_running(processes)
+        settings = settings_of_running()
         assert newer_than_kubelet(settings, str(providers), "sha256:" + "0" * 64)[0].is_certain
         touch(providers)
         assert newer_than_kubelet(settings, str(providers), read) == ()
