@@ -29,6 +29,16 @@ def test_a_good_config_has_no_findings(tmp_path: Path) -> None:
     assert (report.findings, report.accepted, report.kind) == ((), True, "federation config")
 
 
+ANNOTATED = """\
+  params: {who: {annotation: x/y, pattern: '[a-z]+'}}
+  calls:
+  - url: https://sts.example.com/token
+    bearer: ${subject}
+    fields: {requested_scopes: '${who}', project_id: '${who}'}
+    out: {token: /t}
+  credentials: {username: u, password: '${token}'}
+  fromAnnotations: [requested_scopes]
+"""
 REFUSED = {
     "not YAML": (HEAD + "rules: [\n", [("KF601", "", 4)]),
     "another version": (PASSING.replace("v1alpha1", "v9"), [("KF602", "apiVersion", 1)]),
@@ -69,6 +79,13 @@ REFUSED = {
     "relative": (
         PASSING + "  caFile: ca.pem\n",
         [("KF613", "rules[0].caFile", 7), ("KF655", "rules[0].caFile", 7)],
+    ),
+    "an annotation that says what a token is for": (
+        HEAD + RULE + ANNOTATED,
+        [
+            ("KF612", "rules[0].calls[0].fields.project_id", 10),
+            ("KF612", "rules[0].fromAnnotations[0]", 13),
+        ],
     ),
 }
 

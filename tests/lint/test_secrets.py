@@ -110,10 +110,6 @@ def test_the_mark_is_as_long_as_the_value_and_its_key(line: str, column: int, le
     assert marked_length(line, column, with_value=True) == length
 
 
-def test_the_mark_of_a_name_is_as_long_as_the_name() -> None:
-    assert marked_length("name: x", 1, with_value=False) == 4
-
-
 def test_settings_and_rules_of_an_agent_are_shown() -> None:
     text = "kind: AgentConfig\nsocketMode: '0666'\naccess:\n- uids: [1000, 1001]\n  gids: [27]\n"
     assert visible_lines(text.encode()) == text.split("\n")

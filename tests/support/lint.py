@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from keyferry.lint.code import Finding
-from keyferry.lint.kinds.federation import FederationFile
 from keyferry.lint.report import LintReport
-from keyferry.lint.run import LintRequest, find_federations, lint_files
-from keyferry.lint.source import read_source
+from keyferry.lint.run import LintRequest, lint_files
 
 # The type of a report, for tests that hand one around.
 Report = LintReport
@@ -62,8 +60,3 @@ def places(report: Report) -> list[tuple[str, str, int | None]]:
 def only(report: Report) -> Finding:
     assert len(report.findings) == 1, report.findings
     return report.findings[0]
-
-
-def federations(*paths: str) -> tuple[FederationFile, ...]:
-    """The federation configs in files."""
-    return tuple(find_federations(filter(None, map(read_source, paths))))
