@@ -11,23 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from keyferry import PodCredentials, Records, VerificationPolicy, load_records
 from keyferry._core.files import Folder
 from keyferry.api.kubeletconfig.records import (
     ImagePullCredentials,
     encode_record,
 )
 from keyferry.errors import EnvironmentProblem, PolicyError, RecordError
-from keyferry.pulls.records.decide import PodCredentials
 from keyferry.pulls.records.disk import MAX_BYTES, Disk, FolderLock
 from keyferry.pulls.records.format import (
-    decode_intent,
-    decode_record,
     file_name,
 )
-from keyferry.pulls.records.policy import VerificationPolicy
-from keyferry.pulls.records.records import Records, inspect_records, load_records, open_records
-from keyferry.pulls.records.store import CacheSizes, Known, RecordFiles
-from support.locks import PATIENCE_SECONDS, replaced_while_waited_for
+from keyferry.pulls.records.records import open_records
+from keyferry.pulls.records.store import CacheSizes
+from support.folders import contents
+from support.locks import replaced_while_waited_for
+from support.plugins import exit_code_in_fork
 from support.records import (
     EVERYBODY,
     HASH,
@@ -45,53 +44,81 @@ from support.records import (
 )
 
 
+def failure_of(root: Path, data: bytes) -> RecordError:
+    """Why a record with this content is in doubt."""
+    plant(root, data)
+    failure = open_quickly(root).find(REF).failure
+    assert failure is not None
+    return failure
+
+
 @pytest.mark.parametrize(
     ("data", "cause"),
     [(b'{"kind":"ImagePulledRecord","apiVersion":"a/b/c"}', "type"), (b"{" * 200_000, "syntax")],
     ids=["slashes", "depth"],
 )
-def test_what_is_no_record_says_why(data: bytes, cause: str) -> None:
-    """Every damage is one error with its cause."""
-    with pytest.raises(RecordError) as caught:
-        decode_record(data, "/f")
-    assert caught.value.kind == cause
-    assert str(caught.value).startswith("/f: ")
+def test_what_is_no_record_says_why(tmp_path: Path, data: bytes, cause: str) -> None:
+    """Every damage is one error with its cause and its file."""
+    failure = failure_of(tmp_path, data)
+    assert failure.kind == cause
+    assert str(failure).startswith(f"{plant(tmp_path, data)}: ")
 
 
-def test_an_error_quotes_no_hash() -> None:
+def test_an_error_quotes_no_hash(tmp_path: Path) -> None:
     """A damaged record's hashes stay where they are, in words and in what Python keeps of an error."""
     data = encode_record(record(entry=with_secrets(secret())))
     for broken in (data[:-4], data.replace(b'"uid"', b'"uid":"x","uid"'), data.replace(b'"kind"', b'"kin"')):
-        with pytest.raises(RecordError) as caught:
-            decode_record(broken)
-        assert HASH not in f"{caught.value}{caught.value!r}{caught.value.__context__!r}"
+        failure = failure_of(tmp_path, broken)
+        assert HASH not in f"{failure}{failure!r}{failure.__context__!r}"
 
 
-def test_a_repeated_yaml_key_is_refused() -> None:
-    """Repeated keys are told in YAML as well."""
-    data = b"kind: ImagePullIntent\napiVersion: kubelet.config.k8s.io/v1beta1\nimage: a\nimage: b\n"
-    with pytest.raises(RecordError, match="more than once") as caught:
-        decode_intent(data)
-    assert caught.value.document_kind == "strict"
+def test_a_repeated_key_is_refused_in_yaml_too(tmp_path: Path) -> None:
+    path = folder_of(tmp_path, "pulling") / file_name(IMAGE)
+    path.write_text("kind: ImagePullIntent\napiVersion: kubelet.config.k8s.io/v1beta1\nimage: a\nimage: b\n")
+    path.chmod(0o600)
+    (problem,) = open_quickly(tmp_path).list_intents().problems
+    assert "more than once" in str(problem)
+    assert problem.document_kind == "strict"
+
+
+@pytest.mark.parametrize("size", [4095, 4096, 4097, 200_000, MAX_BYTES])
+def test_all_of_a_file_is_read(tmp_path: Path, size: int) -> None:
+    """However long it is, up to a limit."""
+    plant(tmp_path, encode_record(record()).ljust(size))
+    assert open_quickly(tmp_path).find(REF).record == record()
+
+
+def test_a_file_that_grows_while_it_is_read_ends_at_the_limit(tmp_path: Path) -> None:
+    """What somebody goes on writing is neither read for ever nor byte by byte."""
+    path, done = plant(tmp_path), threading.Event()
+
+    def grow() -> None:
+        with path.open("ab") as stream:
+            while not done.is_set() and stream.tell() <= MAX_BYTES:
+                stream.write(b" " * 65_536)
+
+    thread = threading.Thread(target=grow)
+    thread.start()
+    try:
+        found = open_quickly(tmp_path, cached=False).find(REF)
+    finally:
+        done.set()
+        thread.join()
+    assert found.record is not None or "bytes" in str(found.failure)
 
 
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def opened(root: Path) -> RecordFiles:
-    files = RecordFiles(str(root))
-    files.prepare()
-    return files
-
-
 def test_folders_and_files_are_private(tmp_path: Path) -> None:
     """Folders have mode 0700 and files 0600, whatever the umask."""
     before = os.umask(0)
     try:
-        files = opened(tmp_path / "kubelet")
-        files.write_intent(IMAGE)
-        files.write_record(record())
+        records = open_quickly(tmp_path / "kubelet")
+        records.record_intent(IMAGE)
+        records.record_pulled(IMAGE, REF, None)
+        records.record_intent("reg.example/other:v1")
     finally:
         os.umask(before)
     folder = tmp_path / "kubelet" / "image_manager"
@@ -103,36 +130,8 @@ def test_a_folder_of_ours_that_is_open_is_closed(tmp_path: Path) -> None:
     """Records that others could read no longer can once they are opened for pulls; the root stays as it is."""
     tmp_path.chmod(0o755)
     folder_of(tmp_path).chmod(0o755)
-    opened(tmp_path)
+    open_quickly(tmp_path)
     assert (mode_of(tmp_path), mode_of(folder_of(tmp_path))) == (0o755, 0o700)
-
-
-def test_writing_is_durable_and_in_order(tmp_path: Path) -> None:
-    """A file is on the disk before it has its name, and its name before the next step."""
-    disk = CountingDisk()
-    files = RecordFiles(str(tmp_path), disk)
-    files.prepare()
-    disk.steps.clear()
-    files.write_record(record())
-    assert disk.steps == ["make_folder", "create", "write", "write the rest", "sync", "rename", "sync_folder"]
-
-
-def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
-    """On an error the temporary file goes, and the old content stays."""
-
-    def fail(_: int, step: str) -> None:
-        if step == "sync" and is_full:
-            raise OSError(28, "No space left on device")
-
-    is_full = False
-    files = RecordFiles(str(tmp_path), CountingDisk(fail))
-    files.prepare()
-    files.write_record(record())
-    before = plant(tmp_path).read_bytes()
-    is_full = True
-    with pytest.raises(RecordError, match="no space left"):
-        files.write_record(record(name="other.example/x"))
-    assert [each.read_bytes() for each in folder_of(tmp_path).iterdir()] == [before]
 
 
 def test_leftovers_of_ours_are_swept_and_the_kubelets_are_not(tmp_path: Path) -> None:
@@ -141,35 +140,20 @@ def test_leftovers_of_ours_are_swept_and_the_kubelets_are_not(tmp_path: Path) ->
     theirs = folder_of(tmp_path) / f"{file_name(REF)}.tmp"
     for each in (ours, theirs):
         each.write_bytes(b"{")
-    files = opened(tmp_path)
+    records = open_quickly(tmp_path)
     assert (ours.exists(), theirs.exists()) == (False, True)
-    assert files.count() == (0, 0)
-
-
-def test_looking_changes_nothing(tmp_path: Path) -> None:
-    """Without preparation no folder, no lock and no file comes into being."""
-    files = RecordFiles(str(tmp_path))
-    assert files.list_records().values == ()
-    assert not files.find_record(REF).exists
-    assert not files.intent_exists(IMAGE)
-    assert files.count() == (0, 0)
-    assert list(tmp_path.iterdir()) == []
+    assert records.list().values == ()
 
 
 def test_a_root_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:
     """The system's refusal comes as ours, with the path."""
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordError, match="image_manager"):
-        RecordFiles(str(tmp_path / "file")).prepare()
+        open_quickly(tmp_path / "file")
 
 
 def open_with_memory(root: Path, size: int = 10, disk: CountingDisk | None = None) -> Records:
     return open_records(str(root), disk=disk, sizes=CacheSizes(intents=size, records=size))
-
-
-def write(records: Records, ref: str = REF) -> None:
-    with records.files.writing():
-        records.files.write_record(record(ref))
 
 
 @pytest.mark.parametrize(
@@ -182,62 +166,31 @@ def test_sizes_are_the_kubelets(pods: int, pulls: int | None, sizes: tuple[int, 
     assert (found.intents, found.records) == sizes
 
 
-def test_a_full_memory_is_not_sure_of_absence() -> None:
-    """Strictly fewer entries than room: one that is just full may have lost some."""
-    known: Known[str] = Known(2)
-    known.fill({"a": "1", "b": "2"}, is_complete=True)
-    sure = [known.look_up("z")[0]]
-    known.fill({"a": "1"}, is_complete=True)
-    sure.append(known.look_up("z")[0])
-    for key in "bc":
-        known.put(key, "2")
-        sure.append(known.look_up("z")[0])
-    assert sure == [False, True, True, False]
-    assert (known.look_up("a"), known.look_up("c")) == ((True, "1"), (False, None))
-    assert known.usage_percent == 100
-
-
-def test_an_incomplete_listing_gives_no_authority() -> None:
-    """With a file that could not be read nobody knows what is missing."""
-    known: Known[str] = Known(5)
-    known.fill({"a": "1"}, is_complete=False)
-    assert (known.look_up("a"), known.look_up("b")) == ((True, "1"), (False, None))
-
-
-def test_absence_is_known_without_a_look_at_the_disk(tmp_path: Path) -> None:
-    """A memory that knows all reads no file for what is not there."""
-    disk = CountingDisk()
-    records = open_with_memory(tmp_path, disk=disk)
-    disk.steps.clear()
-    assert not records.find("sha256:none").exists
-    assert disk.steps == []
-
-
 def test_what_does_not_fit_is_found_in_the_files(tmp_path: Path) -> None:
-    """And what is nowhere is not found."""
+    """And what is nowhere is not found, by who wrote it and by who opens the records later."""
     records = open_with_memory(tmp_path, 2)
     for at in range(4):
-        write(records, f"ref{at}")
-    assert all(records.find(f"ref{at}").exists for at in range(4))
-    assert not records.find("ref9").exists
+        records.record_pulled(IMAGE, f"ref{at}", None)
+    for each in (records, open_with_memory(tmp_path, 2)):
+        assert all(each.find(f"ref{at}").exists for at in range(4))
+        assert not each.find("ref9").exists
 
 
 def test_a_change_by_another_process_is_seen(tmp_path: Path) -> None:
     """Two memories over one folder: what one writes or removes, the other sees at once."""
-    mine, other = open_with_memory(tmp_path), open_with_memory(tmp_path)
+    mine, other = open_quickly(tmp_path), open_quickly(tmp_path)
     assert not mine.find(REF).exists
-    write(other)
-    assert mine.find(REF).record == record()
-    with other.files.writing():
-        other.files.delete_record(REF)
-        other.files.write_intent(IMAGE)
+    other.record_pulled(IMAGE, REF, None)
+    assert mine.find(REF).exists
+    other.prune([])
     assert not mine.find(REF).exists
+    other.record_intent(IMAGE)
     assert mine.decide(IMAGE, REF).situation.has_intent
 
 
 def test_a_writer_that_died_leaves_no_belief(tmp_path: Path) -> None:
     """While a change is under way, or was cut short, every look goes to the files."""
-    mine, other = open_with_memory(tmp_path), open_with_memory(tmp_path)
+    mine, other = open_quickly(tmp_path), open_quickly(tmp_path)
     changing = other.files.writing()
     changing.__enter__()
     other.files.write_record(record())
@@ -245,23 +198,6 @@ def test_a_writer_that_died_leaves_no_belief(tmp_path: Path) -> None:
     other.files.delete_record(REF)
     assert not mine.find(REF).exists
     changing.__exit__(None, None, None)
-
-
-def test_own_changes_cost_no_memory(tmp_path: Path) -> None:
-    """A process that writes goes on knowing all, also while others of its threads look."""
-    disk = CountingDisk()
-    records = open_with_memory(tmp_path, disk=disk)
-    with records.files.writing():
-        found = []
-        looking = threading.Thread(target=lambda: found.append(records.find("ref1").exists))
-        looking.start()
-        looking.join()
-        records.files.write_record(record())
-    assert found == [False]
-    disk.steps.clear()
-    assert records.find(REF).exists
-    assert not records.find("ref1").exists
-    assert disk.steps == []
 
 
 def test_a_write_that_fails_half_way_is_looked_up_again(tmp_path: Path) -> None:
@@ -275,7 +211,7 @@ def test_a_write_that_fails_half_way_is_looked_up_again(tmp_path: Path) -> None:
     records = open_with_memory(tmp_path, disk=CountingDisk(fail))
     is_broken = True
     with pytest.raises(RecordError, match="input/output error"):
-        write(records)
+        records.record_pulled(IMAGE, REF, None)
     assert records.find(REF).exists
 
 
@@ -284,7 +220,7 @@ def test_a_record_under_another_name_is_not_believed(tmp_path: Path, how: str) -
     """A search finds it all the same, and then it is in doubt, until it is written where it belongs."""
     plant(tmp_path).rename(folder_of(tmp_path) / "sha256-planted")
     records = open_quickly(tmp_path, cached=how == "memory")
-    lookup = (inspect_records(str(tmp_path)) if how == "reading" else records).find(REF)
+    lookup = (load_records(str(tmp_path), read_only=True) if how == "reading" else records).find(REF)
     assert (lookup.record, lookup.exists) == (None, True)
     assert lookup.failure is not None
     assert lookup.failure.kind == "misplaced"
@@ -294,109 +230,39 @@ def test_a_record_under_another_name_is_not_believed(tmp_path: Path, how: str) -
     assert EVERYBODY not in found.credential_mapping.values()
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Disk(durable=False).make_folder(str(tmp_path), "a", "b")
+PLANTED: dict[str, Callable[[Path, Path], None]] = {
+    "link": lambda path, precious: path.symlink_to(precious),
+    "dangling link": lambda path, precious: path.symlink_to(precious.with_name("new")),
+    "hard link": lambda path, precious: path.hardlink_to(precious),
+    "pipe": lambda path, _: os.mkfifo(path),
+    "folder": lambda path, _: path.mkdir(),
+}
 
 
-def put(folder: Folder, content: bytes, mode: int = 0o600) -> Path:
-    path = Path(folder.path_of("file"))
-    path.write_bytes(content)
-    path.chmod(mode)
-    return path
-
-
-@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 200_000, MAX_BYTES])
-def test_all_of_a_file_is_read(folder: Folder, size: int) -> None:
-    """However long it is, up to a limit."""
-    content = os.urandom(1000) * (size // 1000) + b"x" * (size % 1000)
-    put(folder, content)
-    assert Disk().read(folder, "file") == content
-    assert Disk().read(folder, "none") is None
-
-
-def test_a_file_that_grows_while_it_is_read_ends_at_the_limit(folder: Folder) -> None:
-    """What somebody goes on writing is neither read for ever nor byte by byte."""
-    path, done = put(folder, b"x"), threading.Event()
-
-    def grow() -> None:
-        with path.open("ab") as stream:
-            while not done.is_set() and stream.tell() <= MAX_BYTES:
-                stream.write(b"x" * 65_536)
-
-    thread = threading.Thread(target=grow)
-    thread.start()
-    try:
-        data = Disk().read(folder, "file")
-        assert data is not None
-        assert len(data) <= MAX_BYTES
-    except RecordError as error:
-        assert "bytes" in error.message
-    finally:
-        done.set()
-        thread.join()
-
-
-@pytest.mark.parametrize(("mode", "what"), [(0o620, "write"), (0o602, "write"), (0o604, "read")])
-def test_a_file_of_others_is_not_believed(folder: Folder, mode: int, what: str) -> None:
-    """Whoever can write it, or has read the hashes in it."""
-    put(folder, b"x", mode)
-    with pytest.raises(RecordError, match=f"other users can {what} it"):
-        Disk().read(folder, "file")
-
-
-def link(path: Path, precious: Path) -> None:
-    path.symlink_to(precious)
-
-
-def dangling_link(path: Path, precious: Path) -> None:
-    path.symlink_to(precious.with_name("new"))
-
-
-def hard_link(path: Path, precious: Path) -> None:
-    path.hardlink_to(precious)
-
-
-def pipe(path: Path, _: Path) -> None:
-    os.mkfifo(path)
-
-
-def lock_folder(path: Path, _: Path) -> None:
-    path.mkdir()
-
-
-def hold(lock: FolderLock) -> None:
-    with lock.held():
-        pass
-
-
-PLANTED = [link, dangling_link, hard_link, pipe, lock_folder]
-
-
-@pytest.mark.parametrize("plant", PLANTED)
-@pytest.mark.parametrize("when", ["opened", "held"])
+@pytest.mark.parametrize("put", PLANTED.values(), ids=PLANTED)
+@pytest.mark.parametrize("is_open", [False, True], ids=["before", "between"])
 def test_what_lies_in_the_place_of_the_lock_is_not_written_to(
-    tmp_path: Path, plant: Callable[[Path, Path], None], when: str
+    tmp_path: Path, put: Callable[[Path, Path], None], is_open: bool
 ) -> None:
     """A number is written into the lock, so it must be a plain file with one name."""
     precious = tmp_path / "precious"
     precious.write_bytes(b"keep me, all of me")
-    place = folder_of(tmp_path).parent
-    lock = FolderLock(str(place)) if when == "held" else None
-    (place / "keyferry.lock").unlink(missing_ok=True)
-    plant(place / "keyferry.lock", precious)
+    lock = folder_of(tmp_path).parent / "keyferry.lock"
+    records = open_quickly(tmp_path) if is_open else None
+    lock.unlink(missing_ok=True)
+    put(lock, precious)
     with pytest.raises(RecordError, match="cannot use the lock") as caught:
-        hold(lock or FolderLock(str(place)))
-    assert caught.value.path == str(place / "keyferry.lock")
+        (records or open_quickly(tmp_path)).record_intent(IMAGE)
+    assert caught.value.path == str(lock)
     assert precious.read_bytes() == b"keep me, all of me"
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folders_lock_that_is_replaced_under_a_waiter_is_waited_for_again(tmp_path: Path) -> None:
+def test_a_lock_that_is_replaced_under_a_waiter_is_waited_for_again(tmp_path: Path) -> None:
     """The file that has the name now is the lock."""
-    place = folder_of(tmp_path).parent
-    lock = FolderLock(str(place), timeout_seconds=PATIENCE_SECONDS)
-    replaced_while_waited_for(place / "keyferry.lock", lambda: hold(lock))
+    records = open_quickly(tmp_path)
+    lock = tmp_path / "image_manager" / "keyferry.lock"
+    replaced_while_waited_for(lock, lambda: records.record_intent(IMAGE))
 
 
 def test_the_lock_follows_its_folder(tmp_path: Path) -> None:
@@ -459,31 +325,19 @@ def test_a_secret_seen_with_a_known_credential_is_recorded(tmp_path: Path) -> No
     assert names_of(tmp_path) == ["copy", "s1"]
 
 
-def everything_below(root: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Every file and folder, with its mode and the time of its last change."""
-    return {
-        str(path.relative_to(root)): (
-            path.stat().st_mode,
-            path.stat().st_mtime_ns,
-            b"" if path.is_dir() else path.read_bytes(),
-        )
-        for path in [root, *sorted(root.rglob("*"))]
-    }
-
-
 @pytest.mark.parametrize("has_lock", [True, False])
 def test_who_only_looks_decides_the_same_and_writes_nothing(tmp_path: Path, has_lock: bool) -> None:
     """A secret that a kubelet would record now is not recorded, and that is no problem of the decision."""
     pull(tmp_path)
     if not has_lock:
         (tmp_path / "image_manager" / "keyferry.lock").unlink()
-    before = everything_below(tmp_path)
-    records = inspect_records(str(tmp_path))
+    before = contents(tmp_path)
+    records = load_records(str(tmp_path), read_only=True)
     decision = records.decide(IMAGE, REF, PodCredentials(secrets=(secret("copy"),)))
     assert (decision.must_pull, decision.rule) == (False, "same-credential")
     assert decision.addition is not None
     assert decision.write_problem is None
-    assert everything_below(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 WRITERS: dict[str, Callable[[Records], object]] = {
@@ -505,14 +359,14 @@ def test_records_opened_to_look_at_are_not_written(
     other.record_intent(IMAGE)
     other.close()
     (tmp_path / "image_manager" / "keyferry.lock").unlink()
-    before = everything_below(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(RecordError, match="open for reading only"):
-        write(inspect_records(str(tmp_path)))
-    assert everything_below(tmp_path) == before
+        write(load_records(str(tmp_path), read_only=True))
+    assert contents(tmp_path) == before
 
 
 def names_of(root: Path) -> list[str]:
-    found = inspect_records(str(root)).find(REF).record
+    found = load_records(str(root), read_only=True).find(REF).record
     assert found is not None
     return [each.name for each in found.credential_mapping[NAME].kubernetes_secrets]
 
@@ -598,13 +452,12 @@ def test_a_fork_begins_anew(tmp_path: Path) -> None:
     """A child neither ends the pulls of its parent nor inherits them."""
     records = open_quickly(tmp_path, PRELOADED)
     records.record_intent(IMAGE)
-    child = os.fork()
-    if not child:
-        try:
-            records.record_failed(IMAGE)
-        finally:
-            os._exit(0 if records.decide(IMAGE, REF).must_pull else 1)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def fail_in_child() -> None:
+        records.record_failed(IMAGE)
+        assert records.decide(IMAGE, REF).must_pull
+
+    assert exit_code_in_fork(fail_in_child) == 0
     assert records.decide(IMAGE, REF).must_pull
     records.record_failed(IMAGE)
     assert not records.decide(IMAGE, REF).must_pull
@@ -665,8 +518,6 @@ def test_many_threads_lose_nothing(tmp_path: Path) -> None:
         thread.join()
     assert len(names_of(tmp_path)) == 40
     assert records.list_intents().values == ()
-    assert records.memory is not None
-    assert records.memory.records.is_complete
 
 
 class _Between(Disk):
@@ -692,13 +543,7 @@ def test_a_pull_that_ends_between_two_looks_is_not_missed(tmp_path: Path) -> Non
     assert (decision.must_pull, decision.rule) == (True, "stranger")
 
 
-def test_a_missing_folder_says_where_records_are(tmp_path: Path) -> None:
-    """Looking at nothing is an error with a way out."""
-    with pytest.raises(EnvironmentProblem, match="--root"):
-        inspect_records(str(tmp_path))
-
-
-def test_the_door_checks_the_policy(tmp_path: Path) -> None:
+def test_the_policy_is_checked_first(tmp_path: Path) -> None:
     """A policy that makes no sense is refused before anything is made."""
     with pytest.raises(PolicyError):
         load_records(str(tmp_path), policy="Sometimes")
