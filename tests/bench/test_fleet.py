@@ -42,11 +42,6 @@ def test_figures_are_those_of_the_window() -> None:
     assert figures(record([0, 0], [0, 0]), 0, 2).throttled == 0
 
 
-def test_every_scenario_is_run_once() -> None:
-    todo = scenarios((10, 20))
-    assert len(set(todo)) == len(todo) == 2 * (8 + 4 + 2 + 3)
-
-
 def test_the_tables_have_a_row_for_every_scenario() -> None:
     todo = scenarios((5,))
     records = dict(zip(todo, map(simulate, todo), strict=True))
@@ -95,13 +90,7 @@ def test_only_what_is_between_the_marks_is_replaced() -> None:
         replace_tables("no marks", "new")
 
 
-@pytest.mark.parametrize("name", ["fleet-day", "fleet-rollout"])
-def test_the_pictures_are_on_the_page(name: str) -> None:
-    assert ET.parse(PICTURES / f"{name}.svg").getroot().tag.endswith("svg")
-    assert f"](pictures/{name}.svg)" in PAGE.read_text(encoding="utf-8")
-
-
-def test_the_pictures_show_what_is_drawn_now() -> None:
+def test_the_pictures_are_on_the_page_and_show_what_is_drawn_now() -> None:
     """Their titles, panels and lines; the whole run, which takes minutes, gives the same bytes."""
     nothing = record([0] * 200_000, [0] * 200_000)
     drawn = plots(dict.fromkeys(scenarios(SIZES[-1:]), nothing), SIZES[-1])
@@ -112,3 +101,4 @@ def test_the_pictures_show_what_is_drawn_now() -> None:
         for panel in plot.panels:
             wanted |= {panel.title, *(line.name for line in panel.lines)}
         assert wanted <= texts, name
+        assert f"](pictures/{name}.svg)" in PAGE.read_text(encoding="utf-8")

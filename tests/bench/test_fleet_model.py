@@ -1,4 +1,4 @@
-"""A simulated fleet obeys its arithmetic, and is driven by the agent's own code."""
+"""A simulated fleet obeys its arithmetic."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ from bench.fleet_model import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.agent import refresh
 from keyferry.agent.refresh import PlannedRefresh
-from keyferry.images.provider.cache import Cache
-from keyferry.invoke.sharing import SharedRuns
 
 HOUR = 3600
 NODES = 300
@@ -147,46 +144,6 @@ def test_the_same_seed_gives_the_same_record() -> None:
     first, second = booted(Keyferry, Quota(1, 5), 2), booted(Keyferry, Quota(1, 5), 2)
     assert first.endpoint.asked == second.endpoint.asked
     assert first.failed_pulls == second.failed_pulls
-
-
-def test_another_instant_of_renewal_in_the_agent_changes_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan is the agent's own."""
-    before = max(booted(Keyferry, UNLIMITED).endpoint.asked[HOUR:])
-
-    def at_once(got_ns: int, expires_ns: int, random: object) -> int:
-        del random
-        return got_ns + (expires_ns - got_ns) * 8 // 10
-
-    monkeypatch.setattr(refresh, "refresh_at_ns", at_once)
-    assert max(booted(Keyferry, UNLIMITED).endpoint.asked[HOUR:]) > 2 * before
-
-
-def test_another_pause_in_the_agent_changes_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So is its back-off."""
-
-    def outage() -> int:
-        endpoint = Endpoint(Quota(1, 1), 12 * HOUR, 7 * HOUR * SECOND)
-        fleet = Fleet(NODES, Keyferry, endpoint)
-        fleet.boot(60)
-        endpoint.is_empty = lambda now_ns: 7 * HOUR * SECOND <= now_ns < 8 * HOUR * SECOND  # type: ignore[method-assign] # an outage
-        fleet.run()
-        return sum(endpoint.throttled)
-
-    before = outage()
-    monkeypatch.setattr(refresh, "pause_ns", lambda *_: 30 * SECOND)
-    assert outage() > 2 * before
-
-
-def test_a_cache_that_keeps_nothing_changes_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So is the cache: without it every pod of a node asks."""
-    monkeypatch.setattr(Cache, "store", lambda *_: None)
-    assert sum(booted(Keyferry, UNLIMITED, 1).endpoint.asked[:60]) == NODES * PODS
-
-
-def test_flights_that_nobody_joins_change_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So are the flights: pods that ask while a run is under way wait for it, and would run the plugin otherwise."""
-    monkeypatch.setattr(SharedRuns, "find", lambda *_: None)
-    assert sum(booted(Keyferry, UNLIMITED, 1).endpoint.asked[:60]) == NODES * PODS
 
 
 def test_pods_that_waited_for_a_run_that_failed_ask_for_themselves() -> None:

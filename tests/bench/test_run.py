@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -47,9 +48,11 @@ def project(tmp_path: Path) -> Path:
     return home
 
 
-def run(run_py: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(run_py: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(run_py), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    return subprocess.run(
+        command, env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=240
+    )
 
 
 def rows_of(screen: str) -> dict[str, list[str]]:
@@ -59,7 +62,9 @@ def rows_of(screen: str) -> dict[str, list[str]]:
 
 
 def test_a_whole_run_writes_one_table_and_leaves_the_prose(project: Path) -> None:
+    """What cannot be measured is named in it, and a group that fails fails the run."""
     done = run(project / "bench" / "run.py")
+    assert done.returncode == 1
     page = (project / "docs" / "figures.md").read_text(encoding="utf-8")
     assert page.startswith(f"# Figures\n\n{BEGIN}\n")
     assert page.endswith(f"{END}\n\nby hand\n")
@@ -69,34 +74,25 @@ def test_a_whole_run_writes_one_table_and_leaves_the_prose(project: Path) -> Non
     assert "installed by pip 24.0. Beside it: skopeo 1." in page
     assert page.count("| what |") == 1
     assert rows_of(done.stdout)["quick"] == ["1 ms", "ours: 2 ms", "0.50", "ahead"]
-
-
-def test_what_cannot_be_measured_is_named_and_a_group_that_fails_fails_the_run(project: Path) -> None:
-    done = run(project / "bench" / "run.py")
-    assert done.returncode == 1
-    for shown in (done.stdout, (project / "docs" / "figures.md").read_text(encoding="utf-8")):
+    for shown in (done.stdout, page):
         assert "not measured: beside a peer: gone: not installed" in shown
         assert "not measured: the group bad: ValueError: too bad" in shown
 
 
-@pytest.mark.parametrize("words", [("good",), ("--quick",), ("--json", "good")])
-def test_a_run_of_some_groups_or_a_quick_one_writes_nothing(project: Path, words: tuple[str, ...]) -> None:
-    done = run(project / "bench" / "run.py", *words)
-    assert "good" in done.stdout
+def test_a_quick_run_takes_few_rounds_and_writes_nothing(project: Path) -> None:
+    done = run(project / "bench" / "run.py", "--quick")
+    assert rows_of(done.stdout)["rounds"] == ["3"]
     assert (project / "docs" / "figures.md").read_text(encoding="utf-8") == PAGE
 
 
-def test_a_quick_run_takes_few_rounds(project: Path) -> None:
-    assert rows_of(run(project / "bench" / "run.py", "good").stdout)["rounds"] == ["40"]
-    assert rows_of(run(project / "bench" / "run.py", "--quick", "good").stdout)["rounds"] == ["3"]
-
-
-def test_programs_get_a_document(project: Path) -> None:
+def test_a_run_of_some_groups_writes_nothing_and_gives_programs_a_document(project: Path) -> None:
     done = run(project / "bench" / "run.py", "--json", "good")
     assert done.returncode == 0
-    row, *_, missing = json.loads(done.stdout)["rows"]
+    row, *_, rounds, missing = json.loads(done.stdout)["rows"]
     assert (row["group"], row["measured"], row["ratio"], row["verdict"]) == ("good", 2.0, 2.0, "holds")
+    assert (rounds["what"], rounds["measured"]) == ("rounds", 40)
     assert (missing["measured"], missing["why"]) == (None, "gone: not installed")
+    assert (project / "docs" / "figures.md").read_text(encoding="utf-8") == PAGE
 
 
 def test_a_group_that_nobody_knows_is_wrong_usage(project: Path) -> None:
@@ -107,7 +103,7 @@ def test_a_group_that_nobody_knows_is_wrong_usage(project: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="measures on one CPU")
 def test_a_real_group_fits_on_a_screen() -> None:
-    done = run(BENCH / "run.py", "--quick", "lookups")
+    done = run(BENCH / "run.py", "--quick", "lookups", KEYFERRY_BENCH_ROUNDS="1")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert "1,000 first lookups at once, plugin runs" in done.stdout
