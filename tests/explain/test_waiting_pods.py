@@ -396,15 +396,6 @@ def test_without_a_kubeconfig_the_next_step_is_named(tmp_path: Path) -> None:
     assert "keyferry explain IMAGE" in done.stderr
 
 
-@pytest.mark.parametrize("offers_rest", [True, False])
-def test_a_list_that_expires_is_counted_once(bob: BobsCluster, *, offers_rest: bool) -> None:
-    """A cluster so large that a token expires between two pages has all its pods in the answer, each once."""
-    make_waiting_world(bob.api)
-    bob.api.lists.expiries = [None, offers_rest]
-    found = document(bob.explain("-A", "-o", "json"))
-    assert (found["pods"], found["waiting"]) == (WAITING + RUNNING, WAITING)
-
-
 def test_a_server_that_is_gone_midway_is_no_answer(bob: BobsCluster) -> None:
     """Half of a cluster is not told as the whole: exit 6 and nothing on standard output."""
     make_waiting_world(bob.api)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.certificates import Authority
+from support.bobs_cluster import BobsCluster
 from support.commands import Node, run_in_process
-from support.kube import TOKEN, Kube
+from support.kube import TOKEN
 from support.kube_commands import Done
 from support.kubelets import Processes
 from support.kubernetes_api import Json, KubernetesApi, account, pod, pull_secret
@@ -34,37 +34,25 @@ TOKEN_ATTRIBUTES = """\
 Explain = Callable[..., Done]
 
 
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    """Who signs the server's certificate."""
-    return Authority()
-
-
 @pytest.fixture
-def api(authority: Authority) -> Iterator[KubernetesApi]:
+def api(bob: BobsCluster) -> KubernetesApi:
     """A server with an account; bob may read everything in shop."""
-    with KubernetesApi(authority) as running:
-        running.add_user(TOKEN, "bob")
-        running.permit(TOKEN, "get list", EVERYTHING, "shop")
-        running.add(account())
-        yield running
+    bob.api.users[TOKEN].permitted.clear()
+    bob.api.permit(TOKEN, "get list", EVERYTHING, "shop")
+    bob.api.add(account())
+    return bob.api
 
 
 @pytest.fixture
-def explain(api: KubernetesApi, tmp_path: Path, authority: Authority) -> Explain:
+def explain(bob: BobsCluster, tmp_path: Path) -> Explain:
     """The command as bob runs it, on a machine that has a docker login of its own and no kubelet."""
-    folder = tmp_path / "kube"
-    folder.mkdir()
-    kube = Kube(folder)
-    kube.write(api.url, ca=authority.pem, user={"token": TOKEN})
     home = tmp_path / "home"
     (home / ".docker").mkdir(parents=True)
     auth = base64.b64encode(b"laptop:pw").decode()
     (home / ".docker" / "config.json").write_text(json.dumps({"auths": {HOST: {"auth": auth}}}))
 
     def run(*words: str, **env: str) -> Done:
-        env = {"HOME": str(home), "KUBECONFIG": str(kube.path), "KUBERC": "", **env}
-        return run_in_process("explain", *words, cwd=None, **env)
+        return run_in_process("explain", *words, cwd=None, **{**bob.env, "HOME": str(home), **env})
 
     return run
 
@@ -370,25 +358,34 @@ def test_a_target_that_cannot_be_read_is_an_error(api: KubernetesApi, explain: E
 
 
 def test_events_about_pulls_are_shown_newest_last(api: KubernetesApi, explain: Explain) -> None:
-    """The kubelet's own words, without those about other things."""
+    """The kubelet's own words on one line each, masked, and without those about other things.
+
+    An event of the newer API has a series and an eventTime.
+    """
     api.add(pod())
     uid = api.objects["", "pods", "shop", "web"]["metadata"]["uid"]  # type: ignore[index] # a map
-    texts = {
-        "Pulling": ("2026-11-16T10:00:00Z", f'Pulling image "{IMAGE}"'),
-        "BackOff": ("2026-11-16T10:02:00Z", f'Back-off pulling image "{IMAGE}"'),
-        "Failed": ("2026-11-16T10:01:00Z", "Error: ErrImagePull"),
-        "Scheduled": ("2026-11-16T09:00:00Z", "Successfully assigned"),
-    }
-    for reason, (time, message) in texts.items():
+    newer = {"eventTime": "2026-11-16T10:00:00Z", "lastTimestamp": None}
+    series = {"count": 5, "lastObservedTime": "2026-11-16T10:01:30Z"}
+    events: list[tuple[str, str, Json]] = [
+        ("Pulling", f'Pulling image "{IMAGE}"', {**newer, "series": series}),
+        (
+            "BackOff",
+            f'Back-off pulling image "{IMAGE}"',
+            {"lastTimestamp": "2026-11-16T10:02:00Z", "count": 3},
+        ),
+        ("Failed", "Error:\nErrImagePull, password=kf-marked", {"lastTimestamp": "2026-11-16T10:01:00Z"}),
+        ("Scheduled", "Successfully assigned", {"lastTimestamp": "2026-11-16T09:00:00Z"}),
+    ]
+    for reason, message, times in events:
         involved = {"kind": "Pod", "name": "web", "namespace": "shop", "uid": uid}
         metadata: Json = {"name": f"web.{reason.lower()}", "namespace": "shop"}
         event: Json = {"involvedObject": involved, "reason": reason, "message": message, "type": "Normal"}
-        api.add({"kind": "Event", "metadata": metadata, **event, "lastTimestamp": time, "count": 3})
+        api.add({"kind": "Event", "metadata": metadata, **event, **times})
     done = explain("pod/web", "-n", "shop", "-o", "wide")
     happened = done.stdout.partition("\nWHAT HAPPENED\n")[2].partition("\n\n")[0]
     assert happened.splitlines() == [
-        f'  2026-11-16T10:00:00Z Normal Pulling (3 times): Pulling image "{IMAGE}"',
-        "  2026-11-16T10:01:00Z Normal Failed (3 times): Error: ErrImagePull",
+        "  2026-11-16T10:01:00Z Normal Failed: Error: ErrImagePull, password=********",
+        f'  2026-11-16T10:01:30Z Normal Pulling (5 times): Pulling image "{IMAGE}"',
         f'  2026-11-16T10:02:00Z Normal BackOff (3 times): Back-off pulling image "{IMAGE}"',
     ]
 

@@ -1,7 +1,8 @@
-"""Pods, secrets, accounts, roles and events as files and clusters give them."""
+"""Objects of files and clusters: where an error stands, how one is named, and what is permitted for it."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,138 +10,31 @@ from typing import Any
 
 import pytest
 
-from keyferry.errors import EnvironmentProblem
-from keyferry.images.answer import LookupInput, MissingInput
-from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.node.settings import Node
-from keyferry.images.provider.accounts import Pod
-from keyferry.workloads.events import pull_events
-from keyferry.workloads.node import find_docker_config
-from keyferry.workloads.objects import Json, KubernetesObject, ObjectKind, Target, parse_target, read_objects
-from keyferry.workloads.pods import ContainerRole, PodContainer, read_pod
+import keyferry
+from keyferry.workloads.objects import ObjectKind, Target, parse_target
 from keyferry.workloads.rbac import AUDIENCE_VERB, node_manifests, user_manifests
-from keyferry.workloads.request import Request
-from keyferry.workloads.secrets import UnusedReason, choose_secrets
+from support.commands import run_in_process
 from support.kubelets import Processes
+from support.kubernetes_api import pod, pull_secret
 
 
 @pytest.mark.parametrize("lines", [0, 1, 40])
 def test_an_error_has_its_line_in_the_whole_file(tmp_path: Path, lines: int) -> None:
     file = tmp_path / "objects.yaml"
     file.write_text("kind: Pod\n" + "# a line\n" * lines + "---\nkind: Secret\ndata: [\n")
-    with pytest.raises(EnvironmentProblem, match=rf"objects\.yaml: line {lines + 5}\b"):
-        list(read_objects(str(file)))
+    done = run_in_process("explain", "-f", str(file))
+    assert done.returncode == 3
+    assert f"objects.yaml: line {lines + 5}" in done.stderr
 
 
 def test_every_document_of_many_is_read(tmp_path: Path) -> None:
+    """Empty ones are none."""
     file = tmp_path / "objects.yaml"
-    file.write_text("---\n" * 3 + "kind: Pod\n" + "---\nkind: Secret\n" * 500)
-    kinds = [each.kind for each in read_objects(str(file))]
-    assert kinds == [ObjectKind.POD, *[ObjectKind.SECRET] * 500]
-
-
-SPEC: Json = {
-    "serviceAccountName": "puller",
-    "imagePullSecrets": [{"name": "a"}, {"name": "b"}],
-    "containers": [{"name": "one", "image": "x"}, {"name": "two", "image": "y"}, {"name": "no image"}],
-    "initContainers": [{"name": "zero", "image": "x"}],
-}
-
-
-def make(kind: ObjectKind, spec: Json, **metadata: str) -> KubernetesObject:
-    """Return an object as read from a file."""
-    return KubernetesObject(
-        origin="file",
-        kind=kind,
-        value={"kind": str(kind), "metadata": {"name": "web", **metadata}, "spec": spec},
-    )
-
-
-@pytest.mark.parametrize("kind", [each for each in ObjectKind if each.is_workload])
-def test_every_workload_has_its_pod(kind: ObjectKind) -> None:
-    """The template of a cron job is one level deeper; a template has no name, UID or node."""
-    spec: Json = {"template": {"spec": SPEC}}
-    if kind is ObjectKind.POD:
-        spec = {**SPEC, "nodeName": "node1"}
-    elif kind is ObjectKind.CRON_JOB:
-        spec = {"jobTemplate": {"spec": {"template": {"spec": SPEC}}}}
-    found = read_pod(make(kind, spec, uid="u"), "shop")
-    is_pod = kind is ObjectKind.POD
-    assert found.pod == (
-        Pod(namespace="shop", name="web", uid="u", service_account_name="puller")
-        if is_pod
-        else Pod(namespace="shop", name="", uid="", service_account_name="puller")
-    )
-    assert found.listed_secrets == ("a", "b")
-    assert found.node_name == ("node1" if is_pod else "")
-    assert (found.is_template, found.is_created) == (not is_pod, is_pod)
-    assert found.by_image == {
-        "x": (
-            PodContainer(role=ContainerRole.INIT, name="zero", image="x"),
-            PodContainer(role=ContainerRole.MAIN, name="one", image="x"),
-        ),
-        "y": (PodContainer(role=ContainerRole.MAIN, name="two", image="y"),),
-    }
-    assert found.without_image == (PodContainer(role=ContainerRole.MAIN, name="no image", image=""),)
-
-
-def test_a_bare_pod_has_the_defaults_of_admission() -> None:
-    """The namespace default, the account default, the deprecated name of the account's field."""
-    assert read_pod(make(ObjectKind.POD, {})).pod == Pod(
-        namespace="default", name="web", uid="", service_account_name="default"
-    )
-    assert read_pod(make(ObjectKind.POD, {"serviceAccount": "old"}, namespace="n")).pod == Pod(
-        namespace="n", name="web", uid="", service_account_name="old"
-    )
-
-
-def test_a_field_of_the_wrong_type_is_named() -> None:
-    with pytest.raises(EnvironmentProblem, match=r"file: spec\.nodeName: expected a string, found int"):
-        read_pod(make(ObjectKind.POD, {"nodeName": 5}))
-
-
-TYPE = "kubernetes.io/dockerconfigjson"
-CONTENT = b'{"auths":{"reg.io":{"username":"u","password":"p"}}}'
-
-
-def secret(
-    name: str = "mine", namespace: str = "shop", kind: str = TYPE, content: bytes = CONTENT
-) -> PullSecret:
-    return PullSecret(namespace=namespace, name=name, type=kind, data={".dockerconfigjson": content})
-
-
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        (secret("other"), UnusedReason.NOT_LISTED),
-        (secret(namespace="team"), UnusedReason.OTHER_NAMESPACE),
-        (secret(kind="Opaque"), UnusedReason.WRONG_TYPE),
-        (secret(content=b""), UnusedReason.NO_DATA),
-        (secret(content=b'{"auths":{}}'), UnusedReason.NO_ENTRIES),
-    ],
-    ids=lambda value: value if isinstance(value, UnusedReason) else "",
-)
-def test_a_secret_that_is_not_used_has_a_reason(given: PullSecret, reason: UnusedReason) -> None:
-    (unused,) = choose_secrets([given], ("mine",), "shop").unused
-    assert (unused.reason, unused.name, unused.namespace) == (reason, given.name, given.namespace)
-    assert repr(given.name) in str(unused)
-
-
-def test_a_secret_that_does_not_exist_is_absent_unless_a_file_has_it() -> None:
-    """An empty reason stands for a secret that does not exist; any other refusal leaves it unknown."""
-    chosen = choose_secrets([], ("mine", "hidden"), "shop", {"mine": "", "hidden": "no permission"})
-    assert [(each.reason, each.name) for each in chosen.unused] == [(UnusedReason.ABSENT, "mine")]
-    assert [each.name for each in chosen.missing] == ["hidden"]
-    chosen = choose_secrets([secret()], ("mine",), "shop", {"mine": ""})
-    assert (chosen.unused, chosen.missing) == ((), ())
-
-
-def test_a_secret_that_cannot_be_read_is_named_by_its_error() -> None:
-    (unused,) = choose_secrets([secret(content=b"{")], ("mine",), "shop").unused
-    assert unused.reason is UnusedReason.UNREADABLE
-    assert unused.error is not None
-    assert unused.error.secret == "shop/mine"
-    assert str(unused) == unused.error.message
+    others = [pull_secret(f"other-{number}") for number in range(300)]
+    documents = (pod(imagePullSecrets=[{"name": "regcred"}]), *others, pull_secret())
+    file.write_text("---\n" * 3 + "\n---\n".join(map(json.dumps, documents)))
+    found = keyferry.explain_image(keyferry.Request(filename=str(file)))
+    assert [each.username for each in found.facts.answer.credentials] == ["user"]
 
 
 Cluster = dict[tuple[str, str, str], Mapping[str, Any]]
@@ -204,69 +98,13 @@ def test_what_is_applied_for_one_user_leaves_what_others_may() -> None:
     assert not may_user(cluster, "bob", "app", "mill")
 
 
-def test_both_forms_of_an_event_are_read() -> None:
-    """An event of the newer API has a series and an eventTime."""
-    old: Json = {
-        "reason": "Failed",
-        "type": "Warning",
-        "message": "a\nb",
-        "lastTimestamp": "2026-01-01T00:02:00Z",
-        "count": 2,
-    }
-    new: Json = {
-        "reason": "Pulling",
-        "type": "Normal",
-        "message": "c",
-        "lastTimestamp": None,
-        "eventTime": "2026-01-01T00:00:00Z",
-        "series": {"count": 5, "lastObservedTime": "2026-01-01T00:01:00Z"},
-    }
-    first, second = pull_events([old, {"reason": "Scheduled"}, new])
-    assert str(first) == "2026-01-01T00:01:00Z Normal Pulling (5 times): c"
-    assert str(second) == "2026-01-01T00:02:00Z Warning Failed (2 times): a b"
-
-
-def test_what_is_missing_is_empty_and_secrets_are_masked() -> None:
-    (event,) = pull_events([{"reason": "Failed", "message": "password=hunter2-hunter2"}])
-    assert (event.time, event.type, event.count) == ("", "", 1)
-    assert "hunter2" not in str(event)
-    assert str(event).startswith("unknown time")
-
-
-def test_a_long_message_keeps_its_end() -> None:
-    """There stands why a pull failed."""
-    (event,) = pull_events(
-        [{"reason": "Failed", "message": f"Failed to pull image {'x' * 100_000}: 401 Unauthorized"}]
-    )
-    assert event.message.endswith(": 401 Unauthorized")
-    assert event.is_pull_failure
-    assert len(event.message) < 10_000
-
-
-def test_an_event_names_its_container_its_image_and_secrets_that_are_not_read() -> None:
-    involved = {"name": "web", "fieldPath": "spec.initContainers{first}"}
-    used: Json = {
-        "reason": "Pulled",
-        "message": 'Container image "r.io/a:v1" already present on machine and can be accessed by the pod',
-        "involvedObject": involved,
-    }
-    unread: Json = {
-        "reason": "FailedToRetrieveImagePullSecret",
-        "message": "Unable to retrieve some image pull secrets (a, b); attempting to pull the image may not succeed.",
-    }
-    first, second = pull_events([used, unread])
-    assert (first.field, first.container, first.image) == ("initContainers", "first", "r.io/a:v1")
-    assert first.is_use
-    assert second.unread_secrets == ("a", "b")
-    assert (second.field, second.container, second.image) == ("", "", "")
-
-
 NOBODY = 65534
 
 
-def missing_config(node: Node, docker_config: str | None) -> list[MissingInput]:
-    """What is said to be missing of the node's docker config."""
-    return list(find_docker_config(Request(docker_config=docker_config), node, None).missing)
+def missing_config(node: keyferry.Node, docker_config: str | None) -> list[str]:
+    """Return what is said to be missing of the node's docker config."""
+    request = keyferry.Request(image="registry.example/app", docker_config=docker_config, node=node)
+    return [str(each) for each in keyferry.resolve_inputs(request).docker_config.missing]
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -280,10 +118,8 @@ def test_a_root_that_may_not_be_seen_may_hold_a_docker_config(
     if exists:
         path.write_text("{}")
     processes.write(17, "kubelet", f"--root-dir={root}")
-    node = Node(str(processes))
-    assert missing_config(node, None) == (
-        [MissingInput(input=LookupInput.DOCKER_CONFIG, name=str(path))] if exists else []
-    )
+    node = keyferry.Node(str(processes))
+    assert [str(path) in each for each in missing_config(node, None)] == [True] * exists
     assert missing_config(node, "auto") == []
     was = os.geteuid()
     os.chmod(root, 0)
@@ -291,8 +127,8 @@ def test_a_root_that_may_not_be_seen_may_hold_a_docker_config(
     try:
         for option in (None, "auto"):
             (unseen,) = missing_config(node, option)
-            assert unseen.name == str(path)
-            assert "no permission to see whether it exists" in str(unseen)
+            assert str(path) in unseen
+            assert "no permission to see whether it exists" in unseen
         assert missing_config(node, "/given.json") == []
     finally:
         os.seteuid(was)

@@ -7,15 +7,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.certificates import Authority
+from support.bobs_cluster import BobsCluster
 from support.commands import Node, run_in_process
-from support.kube import TOKEN, Kube
+from support.kube import TOKEN
 from support.kubelets import Processes
 from support.kubernetes_api import Json, KubernetesApi, account, pod, pull_secret
 from support.records import open_quickly
@@ -33,23 +32,14 @@ def node(tmp_path: Path) -> Node:
     return Node(folder).add("other", ["else.example"])
 
 
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    """Who signs the server's certificate."""
-    return Authority()
-
-
 @pytest.fixture
-def api(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesApi]:
+def api(bob: BobsCluster, monkeypatch: pytest.MonkeyPatch) -> KubernetesApi:
     """A server whose kubeconfig is in the environment; bob may read deployments, pods and secrets, no accounts."""
-    with KubernetesApi(authority) as running:
-        running.add_user(TOKEN, "bob")
-        running.permit(TOKEN, "get list", "pods secrets events deployments replicasets", "shop")
-        kube = Kube(tmp_path)
-        kube.write(running.url, ca=authority.pem, user={"token": TOKEN})
-        monkeypatch.setenv("KUBECONFIG", str(kube.path))
-        monkeypatch.setenv("KUBERC", "")
-        yield running
+    bob.api.users[TOKEN].permitted.clear()
+    bob.api.permit(TOKEN, "get list", "pods secrets events deployments replicasets", "shop")
+    monkeypatch.setenv("KUBECONFIG", str(bob.kube.path))
+    monkeypatch.setenv("KUBERC", "")
+    return bob.api
 
 
 def write(path: Path, *documents: object) -> str:
@@ -100,6 +90,16 @@ def test_an_account_that_may_not_be_read_is_not_an_account_without_secrets(
     api.add(pod(serviceAccountName="builder"))
     words[1] = "pod/web"
     assert run_in_process(*words).returncode == 1
+
+
+def test_an_account_may_have_its_deprecated_name(node: Node, tmp_path: Path) -> None:
+    """A pod without one is of the account default."""
+    options = [*node.options(), *empty_config(tmp_path)]
+    for named, name in (({"serviceAccount": "old"}, "old"), ({}, "default")):
+        made = deployment()
+        made["spec"] = {"template": {"spec": {"containers": [{"name": "app", "image": IMAGE}], **named}}}
+        done = run_in_process("explain", "-f", write(tmp_path / "1.json", made), *options)
+        assert f"the pull secrets of service account 'shop/{name}' are not known" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["explain", "get"])
@@ -312,6 +312,7 @@ def test_image_volumes_are_explained(tmp_path: Path) -> None:
             {"containers": [], "imagePullSecrets": [{"name": False}]},
             "spec.imagePullSecrets[0].name: expected a string, found bool",
         ),
+        ({"containers": [], "nodeName": 5}, "spec.nodeName: expected a string, found int"),
         ({"containers": []}, "it has no container with an image, so there is nothing to explain"),
     ],
 )

@@ -6,16 +6,15 @@ import base64
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.certificates import Authority
+from support.bobs_cluster import BobsCluster
 from support.commands import Node, plain_pod, run_in_process
-from support.kube import TOKEN, Kube
+from support.kube import TOKEN
 from support.kubelets import Processes
-from support.kubernetes_api import KubernetesApi, account, pod, pull_secret
+from support.kubernetes_api import account, pod, pull_secret
 
 HOST = "registry.example"
 IMAGE = "registry.example/team/app:v1"
@@ -34,22 +33,6 @@ def node(tmp_path: Path) -> Node:
     folder = tmp_path / "node"
     folder.mkdir()
     return Node(folder)
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    """Who signs the server's certificate."""
-    return Authority()
-
-
-@pytest.fixture
-def api(authority: Authority) -> Iterator[KubernetesApi]:
-    """A server on which bob may request tokens."""
-    with KubernetesApi(authority) as running:
-        running.add_user(TOKEN, "bob")
-        running.permit(TOKEN, "create", "serviceaccounts/token", "shop")
-        running.add(account(), pod())
-        yield running
 
 
 def write(path: Path, *documents: object) -> str:
@@ -139,22 +122,20 @@ def test_a_secret_of_another_namespace_is_not_used(command: str, tmp_path: Path,
         assert note in done.stdout + done.stderr
 
 
-def test_a_requested_token_needs_no_file(
-    tmp_path: Path, node: Node, api: KubernetesApi, authority: Authority
-) -> None:
+def test_a_requested_token_needs_no_file(tmp_path: Path, node: Node, bob: BobsCluster) -> None:
     """The command get has the option as well, for a pod from a file."""
-    kube = Kube(tmp_path)
-    kube.write(api.url, ca=authority.pem, user={"token": TOKEN})
+    bob.api.permit(TOKEN, "create", "serviceaccounts/token", "shop")
+    bob.api.add(account(), pod())
     node.add("federate", [HOST], AUTH, extra=TAKES_TOKENS)
-    file = write(tmp_path / "pod.json", api.objects["", "pods", "shop", "web"])
+    file = write(tmp_path / "pod.json", bob.api.objects["", "pods", "shop", "web"])
     words = ["get", IMAGE, "-f", file, *node.options()]
     done = run_in_process(*words)
     assert done.returncode == 6
     assert "add --request-token, or --service-account-token FILE" in done.stderr
-    api.node_audiences = {"registry.test"}
-    done = run_in_process(*words, "--request-token", "--kubeconfig", str(kube.path), KUBERC="")
+    bob.api.node_audiences = {"registry.test"}
+    done = bob.run(*words, "--request-token")
     assert done.returncode == 0, done.stderr
-    assert len(api.issued) == 1
+    assert len(bob.api.issued) == 1
 
 
 @pytest.mark.parametrize(
