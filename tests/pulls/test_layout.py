@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from keyferry.errors import EnvironmentProblem, RegistryError
-from keyferry.images.reference import parse_image
-from keyferry.pulls.layout import IndexEntry, Layout, draft_name
-from keyferry.pulls.layout_target import LayoutTarget, Meter
+from keyferry import Platform, Progress, Puller, open_target
+from keyferry.errors import EnvironmentProblem, ImagePullError
 from keyferry.pulls.manifest import (
     ContentError,
-    Descriptor,
     ImageIndex,
     ImageManifest,
-    Platform,
     choose_manifest,
     hasher,
     parse_platform,
@@ -26,168 +24,167 @@ from keyferry.pulls.manifest import (
     read_manifest,
     this_machine,
 )
-from keyferry.pulls.request import Progress
-from support.fake_cloud import serving
-from support.fake_registry import REPOSITORY, TAG, FakeRegistry
+from support.fake_cloud import FakeServer, serving
+from support.fake_registry import TAG, FakeRegistry, image_of
 from support.images import DOCKER, OCI, BuiltImage, build, build_index, digest_of, noise
+from support.layouts import pull_to_layout
 from support.locks import replaced_while_waited_for
 
-BLOB = b"the content of a blob"
+IMAGE = build(noise(3000), noise(5000))
+CONFIG, FIRST, SECOND = IMAGE.blobs
+TOTAL = sum(map(len, IMAGE.blobs.values()))
 
 
-def make(folder: Path) -> Layout:
-    layout = Layout(str(folder))
-    layout.prepare()
-    return layout
+@pytest.fixture
+def registry() -> Iterator[FakeServer]:
+    with serving(FakeRegistry(IMAGE)) as server:
+        yield server
 
 
-def entry(image: str = "reg.io/app:v1", tag: str = "v1", digest: str = digest_of(b"m")) -> IndexEntry:
-    return IndexEntry(
-        media_type="application/vnd.oci.image.manifest.v1+json",
-        digest=digest,
-        size=1,
-        platform=Platform(os="linux", architecture="amd64"),
-        image=image,
-        tag=tag,
-    )
+def index_of(folder: Path) -> dict[str, Any]:
+    found = json.loads((folder / "index.json").read_text())
+    assert isinstance(found, dict)
+    return found
 
 
 def names(folder: Path) -> list[str]:
-    index = json.loads((folder / "index.json").read_text())
-    return [each["annotations"]["org.opencontainers.image.ref.name"] for each in index["manifests"]]
+    return [
+        each["annotations"]["org.opencontainers.image.ref.name"] for each in index_of(folder)["manifests"]
+    ]
 
 
-def blob(data: bytes = BLOB) -> Descriptor:
-    return Descriptor(
-        media_type="application/vnd.oci.image.layer.v1.tar", digest=digest_of(data), size=len(data)
-    )
+def blob_in(folder: Path, digest: str) -> Path:
+    return folder / "blobs/sha256" / digest.removeprefix("sha256:")
 
 
-def test_a_new_folder_becomes_an_empty_layout(tmp_path: Path) -> None:
-    make(tmp_path / "deep" / "new")
-    assert json.loads((tmp_path / "deep/new/oci-layout").read_text()) == {"imageLayoutVersion": "1.0.0"}
-    assert json.loads((tmp_path / "deep/new/index.json").read_text())["manifests"] == []
+def test_a_new_folder_becomes_a_layout_with_the_image(registry: FakeServer, tmp_path: Path) -> None:
+    """It has its tag as name, and its full name beside it."""
+    folder = tmp_path / "deep" / "new"
+    pull_to_layout(image_of(registry), folder)
+    assert json.loads((folder / "oci-layout").read_text()) == {"imageLayoutVersion": "1.0.0"}
+    (entry,) = index_of(folder)["manifests"]
+    assert entry["digest"] == IMAGE.digest
+    assert entry["platform"] == {"os": "linux", "architecture": "amd64"}
+    assert entry["annotations"]["io.containerd.image.name"] == image_of(registry)
+    assert names(folder) == [TAG]
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_something_else_in_it_is_left_alone(registry: FakeServer, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(EnvironmentProblem, match="not empty"):
-        make(tmp_path)
+        pull_to_layout(image_of(registry), tmp_path)
     assert os.listdir(tmp_path) == ["thesis.txt"]
+    with pytest.raises(EnvironmentProblem, match=r"thesis\.txt: "):
+        pull_to_layout(image_of(registry), tmp_path / "thesis.txt")
 
 
 @pytest.mark.parametrize("content", ['{"imageLayoutVersion":"2.0.0"}', "{", "[]", ""])
-def test_a_layout_of_another_version_is_left_alone(tmp_path: Path, content: str) -> None:
+def test_a_layout_of_another_version_is_left_alone(
+    registry: FakeServer, tmp_path: Path, content: str
+) -> None:
     (tmp_path / "oci-layout").write_text(content)
     with pytest.raises(EnvironmentProblem, match=r"version 1\.0\.0"):
-        make(tmp_path)
+        pull_to_layout(image_of(registry), tmp_path)
 
 
-def test_a_file_in_place_of_the_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentProblem, match="file: "):
-        make(tmp_path / "file")
+def test_names_in_the_index_are_those_of_one_image_each(registry: FakeServer, tmp_path: Path) -> None:
+    """A newer image takes the old one's place; another one of the same tag is called by its full name."""
+    with serving(FakeRegistry(build(b"another"))) as other:
+        by_digest = f"{image_of(registry).removesuffix(f':{TAG}')}@{IMAGE.digest}"
+        for image in (image_of(registry), image_of(registry), image_of(other), by_digest):
+            pull_to_layout(image, tmp_path)
+        assert names(tmp_path) == [TAG, image_of(other), by_digest]
 
 
-def test_a_blob_counts_only_if_size_and_digest_are_right(tmp_path: Path) -> None:
-    """A look changes nothing: what is not right is removed by whoever has it locked, to fetch it again."""
-    layout = make(tmp_path)
-    assert not layout.has(blob())
-    layout.put(BLOB, digest_of(BLOB))
-    assert layout.has(blob())
-    path = Path(layout.path_of(digest_of(BLOB)))
-    for wrong in (BLOB[::-1], BLOB[:5]):
-        path.write_bytes(wrong)
-        assert not layout.has(blob())
-        assert path.read_bytes() == wrong
-    layout.remove(digest_of(BLOB))
-    assert not path.exists()
-    layout.remove(digest_of(BLOB))
-
-
-def test_sizes_and_contents_can_be_asked_for_without_a_look_inside(tmp_path: Path) -> None:
-    """What is not there, or is no file, has neither."""
-    layout = make(tmp_path)
-    layout.put(BLOB, digest_of(BLOB))
-    assert layout.size_of(digest_of(BLOB)) == len(BLOB)
-    assert layout.read(digest_of(BLOB)) == BLOB
-    assert (layout.size_of(digest_of(b"x")), layout.read(digest_of(b"x"))) == (None, None)
-    Path(layout.path_of(digest_of(b"x"))).mkdir()
-    assert (layout.size_of(digest_of(b"x")), layout.read(digest_of(b"x"))) == (None, None)
-    assert Layout(str(tmp_path / "none")).read_index() is None
-
-
-def test_a_link_in_place_of_a_blob_is_not_followed(tmp_path: Path) -> None:
-    layout = make(tmp_path / "layout")
-    layout.put(b"other", digest_of(b"other"))
-    (tmp_path / "outside").write_bytes(BLOB)
-    Path(layout.path_of(digest_of(BLOB))).symlink_to(tmp_path / "outside")
-    with pytest.raises(EnvironmentProblem):
-        layout.has(blob())
-    assert (tmp_path / "outside").read_bytes() == BLOB
-
-
-def test_an_image_has_its_tag_as_name_and_its_full_name_beside_it(tmp_path: Path) -> None:
-    layout = make(tmp_path)
-    layout.put(b"m", digest_of(b"m"))
-    assert layout.add(entry()) == "v1"
-    (found,) = json.loads((tmp_path / "index.json").read_text())["manifests"]
-    assert found["digest"] == digest_of(b"m")
-    assert found["platform"] == {"os": "linux", "architecture": "amd64"}
-    assert found["annotations"]["io.containerd.image.name"] == "reg.io/app:v1"
-
-
-def test_the_same_image_again_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
-    layout = make(tmp_path)
-    layout.put(b"m", digest_of(b"m"))
-    layout.add(entry())
-    layout.add(entry(digest=digest_of(b"newer")))
-    assert names(tmp_path) == ["v1"]
-
-
-def test_another_image_of_the_same_tag_is_called_by_its_full_name(tmp_path: Path) -> None:
-    layout = make(tmp_path)
-    layout.put(b"m", digest_of(b"m"))
-    layout.add(entry())
-    assert layout.add(entry("reg.io/other:v1")) == "reg.io/other:v1"
-    assert layout.add(entry("reg.io/app@sha256:1", "")) == "reg.io/app@sha256:1"
-    assert names(tmp_path) == ["v1", "reg.io/other:v1", "reg.io/app@sha256:1"]
-
-
-def test_what_others_wrote_into_the_index_stays(tmp_path: Path) -> None:
-    layout = make(tmp_path)
-    layout.put(b"m", digest_of(b"m"))
-    theirs = {
-        "schemaVersion": 2,
-        "x": 1,
-        "manifests": [{"digest": "sha256:1", "annotations": {"a": "b"}}, {}],
-    }
-    (tmp_path / "index.json").write_text(json.dumps(theirs))
-    layout.add(entry())
-    index = json.loads((tmp_path / "index.json").read_text())
-    assert index["x"] == 1
-    assert index["manifests"][:2] == theirs["manifests"]
+def test_what_others_wrote_into_the_index_stays(registry: FakeServer, tmp_path: Path) -> None:
+    theirs = [{"digest": "sha256:1", "annotations": {"a": "b"}}, {}]
+    (tmp_path / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
+    (tmp_path / "index.json").write_text(json.dumps({"schemaVersion": 2, "x": 1, "manifests": theirs}))
+    pull_to_layout(image_of(registry), tmp_path)
+    assert index_of(tmp_path)["x"] == 1
+    assert index_of(tmp_path)["manifests"][:2] == theirs
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"manifests":{}}', '{"manifests":[1]}'])
-def test_a_broken_index_is_not_written_over(tmp_path: Path, content: str) -> None:
-    layout = make(tmp_path)
-    layout.put(b"m", digest_of(b"m"))
+def test_a_broken_index_is_not_written_over(registry: FakeServer, tmp_path: Path, content: str) -> None:
+    pull_to_layout(image_of(registry), tmp_path)
     (tmp_path / "index.json").write_text(content)
     with pytest.raises(EnvironmentProblem, match="nothing was changed"):
-        layout.add(entry())
+        pull_to_layout(image_of(registry), tmp_path)
     assert (tmp_path / "index.json").read_text() == content
 
 
-def test_a_layouts_lock_that_is_replaced_under_a_waiter_is_waited_for_again(tmp_path: Path) -> None:
-    """The file that has the name now is the lock."""
-    layout = Layout(str(tmp_path))
-    layout.prepare()
-    replaced_while_waited_for(tmp_path / ".keyferry" / "lock", layout.prepare)
+def test_a_link_in_place_of_a_blob_is_not_followed(registry: FakeServer, tmp_path: Path) -> None:
+    folder, outside = tmp_path / "layout", tmp_path / "outside"
+    pull_to_layout(image_of(registry), folder)
+    blob_in(folder, FIRST).rename(outside)
+    blob_in(folder, FIRST).symlink_to(outside)
+    with pytest.raises(EnvironmentProblem):
+        pull_to_layout(image_of(registry), folder)
+    assert outside.read_bytes() == IMAGE.blobs[FIRST]
 
+
+def test_a_layouts_lock_that_is_replaced_under_a_waiter_is_waited_for_again(
+    registry: FakeServer, tmp_path: Path
+) -> None:
+    """The file that has the name now is the lock."""
+    pull_to_layout(image_of(registry), tmp_path)
+    lock = tmp_path / ".keyferry" / "lock"
+
+    def pull() -> None:
+        pull_to_layout(image_of(registry), tmp_path)
+
+    replaced_while_waited_for(lock, pull)
+
+
+# Progress
+
+
+def told_by(registry: FakeServer, folder: Path) -> list[Progress]:
+    """What is told of a pull of all that is missing; nothing is told twice."""
+    told: list[Progress] = []
+    pull_to_layout(image_of(registry), folder, on_progress=told.append)
+    assert all(each != after for each, after in pairwise(told))
+    assert told[-1] == Progress(done=TOTAL, total=TOTAL, layers_done=2, layers=2, found=told[0].found)
+    return told
+
+
+def put_part(folder: Path, digest: str, content: bytes) -> None:
+    """Leave a part of a blob, as a pull that was cut off does."""
+    drafts = folder / ".keyferry"
+    drafts.mkdir(parents=True, exist_ok=True)
+    (drafts / digest.replace(":", "-")).write_bytes(content)
+
+
+def test_an_empty_folder_begins_at_nothing(registry: FakeServer, tmp_path: Path) -> None:
+    assert told_by(registry, tmp_path)[0] == Progress(done=0, total=TOTAL, layers_done=0, layers=2, found=0)
+
+
+def test_whole_layers_and_parts_that_are_there_count_from_the_start(
+    registry: FakeServer, tmp_path: Path
+) -> None:
+    """A layer that turns out to be damaged counts until it is fetched again."""
+    pull_to_layout(image_of(registry), tmp_path)
+    for digest in (CONFIG, SECOND):
+        blob_in(tmp_path, digest).unlink()
+    put_part(tmp_path, SECOND, IMAGE.blobs[SECOND][:1000])
+    found = len(IMAGE.blobs[FIRST]) + 1000
+    first = Progress(done=found, total=TOTAL, layers_done=1, layers=2, found=found)
+    assert told_by(registry, tmp_path)[0] == first
+    blob_in(tmp_path, FIRST).write_bytes(bytes(len(IMAGE.blobs[FIRST])))
+    told = told_by(registry, tmp_path)
+    assert (told[0].done, told[0].layers_done) == (TOTAL, 2)
+    assert min((each.done, each.layers_done) for each in told) == (TOTAL - len(IMAGE.blobs[FIRST]), 1)
+
+
+def test_a_part_that_is_too_long_is_worth_nothing(registry: FakeServer, tmp_path: Path) -> None:
+    put_part(tmp_path, FIRST, bytes(len(IMAGE.blobs[FIRST]) + 1))
+    assert told_by(registry, tmp_path)[0].done == 0
+
+
+# Images that are there
 
 NAME = "reg.io/team/app:v1"
-IMAGE = build(b"one", b"two")
 
 
 def write_layout(
@@ -215,7 +212,7 @@ def config_of(image: BuiltImage) -> str:
 
 def test_an_image_is_found_by_name_digest_and_id(tmp_path: Path) -> None:
     """Under the id that container runtimes have for it."""
-    target = LayoutTarget(write_layout(tmp_path))
+    target = open_target(to=write_layout(tmp_path))
     for name in (NAME, f"reg.io/team/app@{IMAGE.digest}", f"{NAME}@{IMAGE.digest}", config_of(IMAGE)):
         found = target.find_image(name)
         assert found is not None, name
@@ -228,7 +225,7 @@ def test_an_image_is_found_by_name_digest_and_id(tmp_path: Path) -> None:
 
 def test_where_there_is_no_layout_there_is_no_image(tmp_path: Path) -> None:
     """It is made by the first pull."""
-    assert LayoutTarget(tmp_path / "none").find_image(NAME) is None
+    assert open_target(to=tmp_path / "none").find_image(NAME) is None
 
 
 @pytest.mark.parametrize("lost", ["config", "layer", "manifest", "short", "changed"])
@@ -243,14 +240,14 @@ def test_an_image_that_is_not_whole_is_not_there(tmp_path: Path, lost: str) -> N
         path.write_bytes(path.read_bytes() + b" ")
     else:
         path.unlink()
-    assert LayoutTarget(tmp_path).find_image(NAME) is None
+    assert open_target(to=tmp_path).find_image(NAME) is None
 
 
 def test_for_another_platform_it_is_not_there(tmp_path: Path) -> None:
     """What was pulled for one machine is no use to another."""
     write_layout(tmp_path)
     for platform, expected in (("linux/amd64", True), ("linux/arm64", False)):
-        target = LayoutTarget(tmp_path, platform=parse_platform(platform))
+        target = open_target(to=tmp_path, platform=platform)
         assert (target.find_image(NAME) is not None) is expected
 
 
@@ -261,91 +258,34 @@ def test_an_index_cannot_lead_out_of_the_folder(tmp_path: Path, digest: str) -> 
     index = json.loads((tmp_path / "index.json").read_text())
     index["manifests"][0]["digest"] = digest
     (tmp_path / "index.json").write_text(json.dumps(index))
-    assert LayoutTarget(tmp_path).list_images() == ()
+    assert open_target(to=tmp_path).list_images() == ()
 
 
 def test_a_tag_alone_names_no_image(tmp_path: Path) -> None:
     """Layouts of other tools say "v1" and not of which registry; a full name in its place counts."""
     write_layout(tmp_path, annotations={"org.opencontainers.image.ref.name": "v1"})
-    assert LayoutTarget(tmp_path).list_images() == ()
+    assert open_target(to=tmp_path).list_images() == ()
     write_layout(tmp_path, annotations={"org.opencontainers.image.ref.name": NAME})
-    assert LayoutTarget(tmp_path).find_image(NAME) is not None
+    assert open_target(to=tmp_path).find_image(NAME) is not None
 
 
 def test_an_index_that_is_none_is_an_error(tmp_path: Path) -> None:
     """Rather than an empty folder."""
     (tmp_path / "index.json").write_text("[]")
     with pytest.raises(EnvironmentProblem, match="is not the index of an OCI layout"):
-        LayoutTarget(tmp_path).find_image(NAME)
+        open_target(to=tmp_path).find_image(NAME)
 
 
-def test_a_closed_target_pulls_no_more(tmp_path: Path) -> None:
+def test_a_closed_target_pulls_no_more(registry: FakeServer, tmp_path: Path) -> None:
     """Whoever closes it ends the pull, not only the attempt with one of several credentials."""
-    with serving(FakeRegistry(IMAGE)) as server:
-        target = LayoutTarget(tmp_path)
-        target.close()
-        with pytest.raises(RegistryError, match="cancelled"):
-            target.pull_image(parse_image(f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"), None)
-    assert not [request for request in server.received if "manifests" in request.path]
+    puller = Puller(open_target(to=tmp_path))
+    puller.close()
+    with pytest.raises(ImagePullError, match="cancelled"):
+        puller.pull(image_of(registry))
+    assert not [request for request in registry.received if "manifests" in request.path]
 
 
-MANIFEST = build(noise(3000), noise(5000))
-SIZES = {name: len(blob) for name, blob in MANIFEST.blobs.items()}
-TOTAL = sum(SIZES.values())
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    found = Layout(str(tmp_path))
-    found.prepare()
-    return found
-
-
-def manifest() -> ImageManifest:
-    found = read_manifest(MANIFEST.manifest, MANIFEST.media_type, MANIFEST.digest)
-    assert isinstance(found, ImageManifest)
-    return found
-
-
-def test_an_empty_folder_begins_at_nothing(layout: Layout) -> None:
-    told: list[Progress] = []
-    meter = Meter(manifest(), layout, told.append)
-    assert told == [Progress(done=0, total=TOTAL, layers_done=0, layers=2, found=0)]
-    config, first, second = manifest().blobs
-    meter.set(config, config.size)
-    meter.set(first, first.size - 1)
-    assert told[-1] == Progress(
-        done=config.size + first.size - 1, total=TOTAL, layers_done=0, layers=2, found=0
-    )
-    meter.set(first, first.size)
-    meter.set(first, first.size)
-    meter.set(second, second.size)
-    assert told[-1] == Progress(done=TOTAL, total=TOTAL, layers_done=2, layers=2, found=0)
-    assert len(told) == 5  # nothing is told twice
-
-
-def test_whole_layers_and_parts_that_are_there_count_from_the_start(layout: Layout) -> None:
-    _, first, second = manifest().blobs
-    layout.put(MANIFEST.blobs[first.digest], first.digest)
-    draft = Path(layout.folder, ".keyferry", draft_name(second.digest))
-    draft.write_bytes(MANIFEST.blobs[second.digest][:1000])
-    told: list[Progress] = []
-    meter = Meter(manifest(), layout, told.append)
-    assert told == [
-        Progress(done=first.size + 1000, total=TOTAL, layers_done=1, layers=2, found=first.size + 1000)
-    ]
-    meter.set(first, first.size)
-    assert len(told) == 1
-    # The layer was damaged, and is fetched again.
-    meter.set(first, 0)
-    assert told[-1] == Progress(done=1000, total=TOTAL, layers_done=0, layers=2, found=first.size + 1000)
-
-
-def test_a_part_that_is_too_long_is_worth_nothing(layout: Layout) -> None:
-    _, first, _ = manifest().blobs
-    Path(layout.folder, ".keyferry", draft_name(first.digest)).write_bytes(bytes(first.size + 1))
-    assert layout.bytes_of(first) == 0
-
+# Manifests
 
 Json = dict[str, object]
 
