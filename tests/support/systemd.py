@@ -58,6 +58,7 @@ _BOOT = """\
 mount -t tmpfs tmpfs /run
 mkdir /run/systemd
 {mounts}
+for place in /tmp /var/tmp; do mount -t tmpfs tmpfs $place; done
 exec env -i PATH="$PATH" container=test SYSTEMD_UNIT_PATH={units} SYSTEMD_LOG_TARGET=console \\
     {systemd} --system --unit=script.service
 """
