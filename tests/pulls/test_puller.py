@@ -4,39 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from keyferry import (
+    BackOff,
+    Pod,
+    Providers,
+    Puller,
+    PullOptions,
+    PullSecret,
+    Records,
+    open_target,
+    parse_image,
+)
+from keyferry.api.credentialprovider.v1 import AuthConfig, CredentialProviderResponse
 from keyferry.errors import (
     ContainerRuntimeError,
     EnvironmentProblem,
     ImagePullError,
-    KeyferryError,
     Kind,
     PluginError,
+    PluginExitError,
     PullSecretError,
     RecordError,
     RegistryError,
 )
-from keyferry.images.answer import Failure
-from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.keyring import Credential, Source, SourceKind
-from keyferry.images.provider.accounts import Pod
-from keyferry.images.reference import parse_image
-from keyferry.pulls.operation import BackOff, pull_error
-from keyferry.pulls.puller import Puller, open_target
-from keyferry.pulls.records.records import Records
-from keyferry.pulls.request import PullOptions, choose_pull_policy
-from keyferry.pulls.trial import Attempt, AttemptResult, Renewal, Trial
-from support.plugins import Node, SteppedClock, answer, provider_entry
+from support.plugins import SteppedClock
 from support.pulling import FakeTarget, intents_in, pull_secret, records_in, refusal
 from support.records import open_quickly
+from support.scripted import SECOND, Clock, Scripted, configured, provider
 
 IMAGE, NAME = "reg.io/team/app:v1", "reg.io/team/app"
 ALICE = pull_secret("alice", "reg.io", "alice", "a-word")
 BOB = pull_secret("bob", "reg.io", "bob", "b-word")
+CAROL = pull_secret("carol", "reg.io", "carol", "c-word")
 BROKEN = PullSecret(
     namespace="team",
     name="broken",
@@ -282,8 +286,6 @@ def test_names_that_do_not_parse_and_runtimes_that_do_not_answer_have_reasons_of
         'Failed to apply default image tag "UPPER case": couldn\'t parse image'
     )
 
-    assert Puller(FakeTarget()).ensure("reg.io/Not An Image").pull_policy == "IfNotPresent"
-
     class Silent(FakeTarget):
         def find_image(self, image: str) -> None:
             raise ContainerRuntimeError("s", "UNAVAILABLE", f"no {image}", Kind.UNREACHABLE)
@@ -308,69 +310,59 @@ def test_a_parsed_name_is_pulled_as_its_text_is() -> None:
     assert by_name.answer.image == by_text.answer.image == "app:latest"
 
 
-def provide(node: Node) -> None:
-    """A plugin that counts its runs and gives an old password."""
-    node.shell('cat > /dev/null; echo run >> "$HERE/runs"; cat "$HERE/answer"')
-    node.entries.append(provider_entry(matchImages=["reg.io"]))
-    node.file("answer").write_text(answer(auth={"reg.io": ("alice", "old-word")}))
+def rotating() -> tuple[Scripted, Providers]:
+    """A plugin that gives an old password until it is told otherwise, and its providers."""
+    plugin = Scripted(login("old-word"))
+    return plugin, Providers([provider(plugin, Clock())])
 
 
-def test_a_provider_is_asked_once_more_when_its_credential_is_refused(node: Node, tmp_path: Path) -> None:
+def login(password: str) -> CredentialProviderResponse:
+    auth = {"reg.io": AuthConfig(username="alice", password=password)}
+    return CredentialProviderResponse(cache_key_type="Registry", cache_duration_ns=600 * SECOND, auth=auth)
+
+
+def test_a_provider_is_asked_once_more_when_its_credential_is_refused(tmp_path: Path) -> None:
     """What it gave first is forgotten; what is recorded serves every pod. Switched off, Kubernetes' way, it is not."""
-    provide(node)
-    there, providers = target(), node.load()
+    plugin, providers = rotating()
+    there = target()
     assert error_of(Puller(there, providers=providers, evict=False)).kind == "refused"
-    node.file("answer").write_text(answer(auth={"reg.io": ("alice", "a-word")}))
+    plugin.answer = login("a-word")
     records = open_quickly(tmp_path)
     outcome = Puller(there, providers=providers, records=records).pull(IMAGE)
     assert [password for _, password in there.asked] == ["old-word", "old-word", "a-word"]
     assert [each.is_renewed for each in outcome.attempts] == [False, True]
     assert records_in(tmp_path)["sha256:app-v1"] == {NAME: {"nodePodsAccessible": True}}
-    assert node.file("runs").read_text().count("run") == 2
+    assert plugin.runs == 2
 
 
-def test_given_credentials_are_tried_in_place_of_a_look_up(node: Node) -> None:
-    """In their order; none at all is an anonymous attempt. Their provider is asked once more all the same."""
-    provide(node)
-    there, providers = target(), node.load()
+def test_given_credentials_are_tried_in_place_of_a_look_up() -> None:
+    """None at all is an anonymous attempt; their provider is asked once more all the same."""
+    plugin, providers = rotating()
+    there = target()
     known = providers.lookup(IMAGE).credentials
     puller = Puller(there, providers=providers)
     outcome = puller.ensure(IMAGE, PullOptions(credentials=(), pull_secrets=[ALICE]))
     assert [each.credential for each in outcome.attempts] == [None]
-    assert outcome.answer is None
-    assert node.file("runs").read_text().count("run") == 1
-    node.file("answer").write_text(answer(auth={"reg.io": ("alice", "a-word")}))
-    outcome = puller.pull(
-        IMAGE, PullOptions(credentials=known, pod=Pod(namespace="team", name="web", uid="another"))
-    )
+    assert (outcome.answer, plugin.runs) == (None, 1)
+    plugin.answer = login("a-word")
+    puller.pull(IMAGE, PullOptions(credentials=known, pod=Pod(namespace="team", name="web", uid="another")))
     assert [password for _, password in there.asked] == ["", "old-word", "a-word"]
-    assert node.file("runs").read_text().count("run") == 2
+    assert plugin.runs == 2
 
 
-def test_a_registry_that_refuses_everything_does_not_make_plugins_run_on(node: Node) -> None:
+def test_a_registry_that_refuses_everything_does_not_make_plugins_run_on() -> None:
     """Once more for the first pull, and not at all for those that follow soon after."""
-    provide(node)
-    puller = Puller(FakeTarget(), providers=node.load())
+    plugin, providers = rotating()
+    puller = Puller(FakeTarget(), providers=providers)
     for number in range(4):
         assert error_of(puller, pod=Pod(namespace="team", name="web", uid=f"uid-{number}")).kind == "refused"
-    assert node.file("runs").read_text().count("run") == 2
+    assert plugin.runs == 2
 
 
-def test_a_plugin_that_fails_when_it_is_asked_once_more_is_told(node: Node) -> None:
-    """Beside what the registry said."""
-    node.shell('cat > /dev/null; [ -e "$HERE/runs" ] && exit 1; echo run >> "$HERE/runs"; cat "$HERE/answer"')
-    node.entries.append(provider_entry(matchImages=["reg.io"]))
-    node.file("answer").write_text(answer(auth={"reg.io": ("alice", "old-word")}))
-    outcome = Puller(FakeTarget(), providers=node.load()).ensure(IMAGE)
-    assert [each.kind for each in outcome.attempts] == ["refused"]
-    assert [each.provider for each in outcome.failures] == ["plugin"]
-
-
-def test_a_plugin_that_fails_leaves_the_kubelets_anonymous_attempt_and_is_told(node: Node) -> None:
+def test_a_plugin_that_fails_leaves_the_kubelets_anonymous_attempt_and_is_told() -> None:
     """Never silently."""
-    node.shell("exit 1")
-    node.entries.append(provider_entry(matchImages=["reg.io"]))
-    outcome = Puller(FakeTarget(logins={("", "")}), providers=node.load()).pull(IMAGE)
+    failing = Providers([provider(Scripted(PluginExitError("plugin", 1)), Clock())])
+    outcome = Puller(FakeTarget(logins={("", "")}), providers=failing).pull(IMAGE)
     assert (outcome.action, outcome.used) == ("pulled", None)
     assert [each.provider for each in outcome.failures] == ["plugin"]
 
@@ -457,7 +449,7 @@ ERROR = EnvironmentProblem("no")
 
 
 def test_each_failure_doubles_the_wait_up_to_five_minutes() -> None:
-    """10 seconds first; others do not wait."""
+    """10 seconds first, to the nanosecond; others do not wait."""
     clock = SteppedClock()
     back_off = BackOff(clock=clock)
     assert back_off.seconds_left(KEY) == 0
@@ -465,21 +457,12 @@ def test_each_failure_doubles_the_wait_up_to_five_minutes() -> None:
     for _ in range(7):
         back_off.fail(KEY, ERROR)
         waits.append(back_off.seconds_left(KEY))
-        clock.step(waits[-1])
+        clock.now_ns += round(waits[-1] * 1_000_000_000) - 1
+        assert back_off.seconds_left(KEY) > 0
+        clock.now_ns += 1
         assert back_off.seconds_left(KEY) == 0
     assert waits == [10, 20, 40, 80, 160, 300, 300]
     assert back_off.seconds_left(OTHER) == 0
-
-
-def test_a_wait_is_over_at_its_end_and_not_before() -> None:
-    """To the nanosecond."""
-    clock = SteppedClock()
-    back_off = BackOff(clock=clock)
-    back_off.fail(KEY, ERROR)
-    clock.now_ns += 10_000_000_000 - 1
-    assert back_off.seconds_left(KEY) > 0
-    clock.now_ns += 1
-    assert back_off.seconds_left(KEY) == 0
 
 
 def test_twice_the_longest_wait_without_a_failure_begins_anew() -> None:
@@ -519,13 +502,12 @@ def test_sweeping_forgets_only_what_is_old() -> None:
 
 
 def test_what_says_more_than_a_refusal_is_the_cause() -> None:
-    """One credential was refused, the other came further: the image is not there."""
+    """One credential was refused, another came further: the image is not there."""
     missing = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", Kind.NOT_FOUND)
-    attempts = tuple(Attempt(credential=None, error=error) for error in (refusal(), missing, refusal()))
-    error = pull_error(IMAGE, attempts)
+    there = FakeTarget(errors={"b-word": missing})
+    error = error_of(Puller(there), pull_secrets=[ALICE, BOB, CAROL])
     assert error.kind == "not-found"
     assert error.kubernetes_text == "[401 Unauthorized, rpc error: code = NotFound desc = x: not found]"
-    assert pull_error(IMAGE, attempts[:1]).kind == "refused"
 
 
 DIGEST = "sha256:" + "a" * 64
@@ -541,127 +523,100 @@ DIGEST = "sha256:" + "a" * 64
         ("busybox:1", "IfNotPresent"),
         ("reg.io/app:Latest", "IfNotPresent"),
         (f"reg.io/app@{DIGEST}", "IfNotPresent"),
+        ("reg.io/Not An Image", "IfNotPresent"),
     ],
 )
-def test_the_default_goes_by_the_tag(image: str, expected: str) -> None:
-    """Only a name that means "latest" is pulled always; a digest alone is not that."""
-    assert choose_pull_policy("", parse_image(image)) == expected
+def test_the_default_policy_goes_by_the_tag(image: str, expected: str) -> None:
+    """Only a name that means "latest" is pulled always; a digest alone is not that. What is given counts."""
+    assert Puller(FakeTarget()).ensure(image).pull_policy == expected
+    assert Puller(FakeTarget()).ensure(image, PullOptions(pull_policy="Never")).pull_policy == "Never"
 
 
-def test_what_is_given_counts_and_must_be_known() -> None:
-    """Whatever the tag; in Kubernetes' spelling."""
-    assert choose_pull_policy("Never", parse_image("busybox")) == "Never"
+def test_a_policy_must_be_in_kubernetes_spelling() -> None:
     with pytest.raises(ValueError, match=r"'always', expected one of Always, IfNotPresent, Never"):
-        choose_pull_policy("always", parse_image("busybox"))
+        Puller(FakeTarget()).ensure("busybox", PullOptions(pull_policy="always"))
 
 
-HERE = AttemptResult(image_ref="sha256:id")
+# The order of attempts
 
 
-def of(provider: str, password: str, kind: SourceKind = SourceKind.PROVIDER) -> Credential:
-    return Credential(
-        username="user", password=password, source=Source(kind=kind, name=provider), key="reg.io"
-    )
+Given = Sequence[str] | PluginError
 
 
-def taking(
-    *passwords: str, error: Callable[[], KeyferryError] = refusal
-) -> Callable[[Credential | None], AttemptResult]:
-    def pull(credential: Credential | None) -> AttemptResult:
-        if ("" if credential is None else credential.password) in passwords:
-            return HERE
-        raise error()
-
-    return pull
+def given(answer: Given) -> CredentialProviderResponse | PluginError:
+    """An answer with these passwords, for keys that are tried in their order."""
+    if isinstance(answer, PluginError):
+        return answer
+    keys = ("reg.io/team/app", "reg.io/team", "reg.io")
+    auth = {key: AuthConfig(username="user", password=each) for key, each in zip(keys, answer, strict=False)}
+    return CredentialProviderResponse(cache_key_type="Registry", cache_duration_ns=600 * SECOND, auth=auth)
 
 
-class Giving:
-    """A provider that is asked once more: gives what it is told to, and counts."""
+class World:
+    """A registry that takes one password, and plugins whose second answer is another one than the first."""
 
-    def __init__(self, *credentials: Credential, failures: tuple[Failure, ...] = ()) -> None:
-        self.renewal = Renewal(credentials=credentials, failures=failures)
-        self.asked: list[str] = []
+    def __init__(self, right: str, **plugins: tuple[Given, Given]) -> None:
+        self.target = FakeTarget(logins={("user", right), ("bob", right)})
+        self.plugins = {name: self._changing(*answers) for name, answers in plugins.items()}
+        members = [provider(plugin, Clock(), configured(name)) for name, plugin in self.plugins.items()]
+        self.puller = Puller(self.target, providers=Providers(members))
 
-    def __call__(self, refused: Credential) -> Renewal:
-        """Ask it."""
-        self.asked.append(refused.password)
-        return self.renewal
+    @staticmethod
+    def _changing(first: Given, second: Given) -> Scripted:
+        plugin = Scripted(lambda _: given(first if plugin.runs == 1 else second))
+        return plugin
 
+    def tried(self, *secrets: PullSecret) -> list[tuple[str, bool, bool]]:
+        """Pull; return each password that was tried, whether it worked, and whether it was renewed."""
+        self.outcome = self.puller.ensure(IMAGE, PullOptions(pull_secrets=secrets))
+        return [
+            ("" if each.credential is None else each.credential.password, each.worked, each.is_renewed)
+            for each in self.outcome.attempts
+        ]
 
-def tried(trial: Trial) -> list[tuple[str, bool, bool]]:
-    return [
-        ("" if each.credential is None else each.credential.password, each.worked, each.is_renewed)
-        for each in trial.attempts
-    ]
+    @property
+    def runs(self) -> list[int]:
+        """How often each plugin was run."""
+        return [plugin.runs for plugin in self.plugins.values()]
 
 
 def test_each_is_tried_in_order_until_one_works() -> None:
-    """What comes after it is not."""
-    trial = Trial(taking("c", "d"))
-    assert trial.run([of("p", each) for each in "abcd"]) == HERE
-    assert tried(trial) == [("a", False, False), ("b", False, False), ("c", True, False)]
-
-
-def test_nobody_is_tried_only_if_there_is_nothing_else() -> None:
-    """One anonymous attempt, or none."""
-    trial = Trial(taking(""))
-    assert trial.run([]) == HERE
-    assert tried(trial) == [("", True, False)]
-    trial = Trial(taking(""))
-    assert trial.run([of("p", "a")]) is None
-    assert tried(trial) == [("a", False, False)]
+    """What comes after it is not; the provider of a refused secret is none."""
+    world = World("b-word", p=(["other"], ["new"]))
+    assert world.tried(ALICE, BOB, CAROL) == [("a-word", False, False), ("b-word", True, False)]
+    assert world.runs == [1]
 
 
 def test_whatever_the_failure_the_next_is_tried() -> None:
-    """As in the kubelet: a registry that cannot be reached now may be a moment later."""
-    trial = Trial(taking("b", error=lambda: RegistryError("reg.io", 0, "gone", Kind.UNREACHABLE)))
-    assert trial.run([of("p", "a"), of("p", "b")]) == HERE
-    assert [each.kind for each in trial.attempts] == ["unreachable", None]
+    """As in the kubelet: a registry that cannot be reached now may be a moment later. Only a refusal is renewed."""
+    world = World("b", p=(["a", "b"], ["new"]))
+    world.target.errors["a"] = RegistryError("reg.io", 0, "gone", Kind.UNREACHABLE)
+    assert world.tried() == [("a", False, False), ("b", True, False)]
+    assert world.outcome.attempts[0].kind == "unreachable"
+    assert world.runs == [1]
 
 
 def test_a_refused_credential_is_renewed_and_what_comes_takes_the_place_of_all_its_providers() -> None:
     """Right away, before those of others; the provider's other old ones are not tried at all."""
-    giving = Giving(of("p", "new"), of("p", "newer"))
-    trial = Trial(taking("other"), giving)
-    assert trial.run([of("p", "old"), of("p", "old too"), of("q", "other")]) == HERE
-    assert tried(trial) == [
+    world = World("other", p=(["old", "old too"], ["new", "newer"]), q=(["other"], ["never"]))
+    assert world.tried() == [
         ("old", False, False),
         ("new", False, True),
         ("newer", False, True),
         ("other", True, False),
     ]
-    assert giving.asked == ["old"]
+    assert world.runs == [2, 1]
 
 
 def test_a_provider_is_asked_once_more_and_never_again() -> None:
-    """Also if what it gives then is refused; another provider is asked for itself."""
-    giving = Giving(of("p", "new"))
-    trial = Trial(taking("nothing"), giving)
-    assert trial.run([of("p", "old"), of("q", "x")]) is None
-    assert giving.asked == ["old", "x"]
-    assert [password for password, _, _ in tried(trial)] == ["old", "new", "x"]
-
-
-def test_the_same_again_is_not_tried_twice() -> None:
-    """A plugin that gives what was refused has said it all."""
-    trial = Trial(taking("nothing"), Giving(of("p", "old")))
-    assert trial.run([of("p", "old")]) is None
-    assert tried(trial) == [("old", False, False)]
+    """Also if what it gives then is refused; another is asked for itself. The same again is not tried twice."""
+    world = World("nothing", p=(["old"], ["new"]), q=(["x"], ["x"]))
+    assert [password for password, _, _ in world.tried()] == ["old", "new", "x"]
+    assert world.runs == [2, 2]
 
 
 def test_a_provider_that_has_nothing_more_leaves_the_rest_to_be_tried() -> None:
     """Why it had nothing is kept."""
-    failure = Failure(provider="p", error=PluginError("p", "down"))
-    trial = Trial(taking("old too"), Giving(failures=(failure,)))
-    assert trial.run([of("p", "old"), of("p", "old too")]) == HERE
-    assert trial.renewals == [failure]
-
-
-def test_only_a_refusal_of_a_providers_credential_is_a_reason_to_ask_again() -> None:
-    """Neither secrets nor other failures are."""
-    giving = Giving(of("p", "new"))
-    missing = lambda: ContainerRuntimeError("s", "NOT_FOUND", "x: not found", Kind.NOT_FOUND)  # noqa: E731 - short
-    Trial(taking("nothing", error=missing), giving).run([of("p", "old")])
-    Trial(taking("nothing"), giving).run([of("ns/s", "old", SourceKind.PULL_SECRET)])
-    Trial(taking("nothing"), giving).run([])
-    assert giving.asked == []
+    world = World("old too", p=(["old", "old too"], PluginError("p", "down")))
+    assert world.tried() == [("old", False, False), ("old too", True, False)]
+    assert [each.provider for each in world.outcome.failures] == ["p"]

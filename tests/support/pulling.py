@@ -70,12 +70,13 @@ def silent_server() -> Iterator[int]:
 
 @dataclass
 class FakeTarget:
-    """A pull target that accepts the given logins, checks its use, and records it."""
+    """A pull target that accepts the given logins, checks its use, and records it; *errors* are by password."""
 
     logins: set[tuple[str, str]] = field(default_factory=set)
     images: dict[str, StoredImage] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
     error: KeyferryError | BaseException | None = None
+    errors: dict[str, KeyferryError] = field(default_factory=dict)
     before: Callable[[str], None] = lambda _: None
     most_at_once: int = 0
     at_once: int = 0
@@ -115,8 +116,9 @@ class FakeTarget:
                 self.at_once -= 1
 
     def _answer(self, image: str, credential: Credential | None) -> AttemptResult:
-        if self.error is not None:
-            raise self.error
+        error = self.errors.get("" if credential is None else credential.password, self.error)
+        if error is not None:
+            raise error
         login = ("", "") if credential is None else (credential.username, credential.password)
         if login not in self.logins:
             raise refusal()
