@@ -13,7 +13,7 @@ import yaml
 
 from support.api_server import ApiServer, running_proxy
 from support.certificates import Authority
-from support.commands import run_in_process, run_keyferry
+from support.commands import run_in_process
 from support.kube import API_VERSION, TOKEN, Kube, credential, pair_fields
 from support.kube_commands import exec_section, keyferry_kube, status_with
 from support.terminal import Terminal, keyferry_on_terminal
@@ -144,17 +144,16 @@ def test_refuses_a_question_it_does_not_understand(kube: Kube, info: str) -> Non
 
 
 def test_has_certificate_key_and_expiry(kube: Kube, authority: Authority) -> None:
+    """The expiry to the nanosecond: half a second less could be a credential that has ended."""
     pair = authority.client("carol")
-    kube.answer(credential(TOKEN, pair, seconds=10**9))
-    status = json.loads(keyferry_kube(kube, "token").stdout)["status"]
-    assert status == json.loads(credential(TOKEN, pair, seconds=10**9))["status"]
-
-
-def test_the_end_is_passed_on_to_the_nanosecond(kube: Kube) -> None:
-    """Half a second less could be a credential that has ended."""
-    kube.answer(status_with(token=TOKEN, expirationTimestamp="2099-01-01T00:00:00.500000001Z"))
-    status = json.loads(keyferry_kube(kube, "token").stdout)["status"]
-    assert status["expirationTimestamp"] == "2099-01-01T00:00:00.500000001Z"
+    status = {
+        "token": TOKEN,
+        "clientCertificateData": pair.certificate,
+        "clientKeyData": pair.key,
+        "expirationTimestamp": "2099-01-01T00:00:00.500000001Z",
+    }
+    kube.answer(status_with(**status))
+    assert json.loads(keyferry_kube(kube, "token").stdout)["status"] == status
 
 
 def test_reveal_prints_the_bare_token(kube: Kube) -> None:
@@ -336,9 +335,8 @@ def test_a_name_that_leads_nowhere(kube: Kube, words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("command", ["token", "whoami", "raw", "exec-info", "contexts", "explain"])
 def test_a_kubeconfig_that_is_not_there(tmp_path: Path, command: str) -> None:
-    """Each command in a process of its own, as users run it."""
     words = ("raw", "/x") if command == "raw" else (command,)
-    done = run_keyferry("kube", *words, "--kubeconfig", str(tmp_path / "none"))
+    done = run_in_process("kube", *words, "--kubeconfig", str(tmp_path / "none"))
     assert (done.returncode, done.stdout) == (3, "")
     assert "there is no such file" in done.stderr
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -86,43 +86,31 @@ def test_without_a_plugin_says_why(kube: Kube, server: ApiServer, user: dict[str
     assert why in done.stderr
 
 
-USERS: tuple[tuple[str, dict[str, object]], ...] = (
-    (
-        "exec",
-        {"exec": {"apiVersion": API_VERSION, "command": "/bin/aws-login", "interactiveMode": "Never"}},
-    ),
-    ("token", {"token": "s-word"}),
-    ("token-file", {"tokenFile": "/run/token"}),
-    ("certificate", {"client-certificate": "/c.pem", "client-key": "/k.pem"}),
-    ("basic", {"username": "me", "password": "s-word"}),
-    (
-        "both",
-        {
-            "token": "s-word",
-            "exec": {"apiVersion": API_VERSION, "command": "aws", "interactiveMode": "Never"},
-        },
-    ),
-    ("none", {}),
-)
-EXPECTED = (
-    "exec aws-login",
-    "token",
-    "token file",
-    "certificate",
-    "basic",
-    "token (ignored: exec aws)",
-    "none",
-)
+# The users, by what is said of how they are authenticated.
+MECHANISMS: dict[str, dict[str, object]] = {
+    "exec aws-login": {
+        "exec": {"apiVersion": API_VERSION, "command": "/bin/aws-login", "interactiveMode": "Never"}
+    },
+    "token": {"token": "s-word"},
+    "token file": {"tokenFile": "/run/token"},
+    "certificate": {"client-certificate": "/c.pem", "client-key": "/k.pem"},
+    "basic": {"username": "me", "password": "s-word"},
+    "token (ignored: exec aws)": {
+        "token": "s-word",
+        "exec": {"apiVersion": API_VERSION, "command": "aws", "interactiveMode": "Never"},
+    },
+    "none": {},
+}
 
 
 @pytest.fixture
 def many(kube: Kube) -> Kube:
-    names = [name for name, _ in USERS]
+    """A kubeconfig with all of them; contexts and users have the names of their mechanisms."""
     document = {
         "current-context": "basic",
-        "contexts": [{"name": name, "context": {"cluster": "c", "user": name}} for name in names],
+        "contexts": [{"name": name, "context": {"cluster": "c", "user": name}} for name in MECHANISMS],
         "clusters": [{"name": "c", "cluster": {"server": "https://c.example"}}],
-        "users": [{"name": name, "user": user} for name, user in USERS],
+        "users": [{"name": name, "user": user} for name, user in MECHANISMS.items()],
     }
     kube.path.write_text(json.dumps(document))
     return kube
@@ -132,7 +120,7 @@ def test_tells_how_each_user_is_authenticated(many: Kube) -> None:
     document = json.loads(keyferry_kube(many, "contexts", "-o", "json").stdout)
     assert document["kind"] == "ContextList"
     found = {context["name"]: context["mechanism"] for context in document["contexts"]}
-    assert found == dict(zip([name for name, _ in USERS], EXPECTED, strict=True))
+    assert found == {name: name for name in MECHANISMS}
     assert [context["name"] for context in document["contexts"] if context["current"]] == ["basic"]
     assert {context["file"] for context in document["contexts"]} == {str(many.path)}
 
@@ -201,42 +189,49 @@ def test_tells_every_step(kube: Kube, server: ApiServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "words", "cure"),
+    ("prepare", "code", "words", "cure"),
     [
         pytest.param(
-            lambda kube: kube.answer(), "its plugin gave no credential", "log in again", id="plugin"
+            lambda kube: kube.answer(), 4, "its plugin gave no credential", "log in again", id="plugin"
         ),
         pytest.param(
             lambda kube: kube.answer(credential(OTHER)),
+            5,
             "its server responded 401",
             "log in again",
             id="server",
         ),
         pytest.param(
             lambda kube: kube.path.chmod(0o666),
+            3,
             "keyferry refuses to use it",
             "make it yours alone",
             id="trust",
         ),
         pytest.param(
             lambda kube: (kube.folder / "plugin").unlink(),
+            4,
             "its plugin gave no credential",
             "install the plugin",
             id="no program",
         ),
         pytest.param(
             lambda kube: kube.write("https://127.0.0.1:1"),
+            6,
             "its server gave no answer",
             "check the network",
             id="no server",
         ),
     ],
 )
-def test_begins_with_the_verdict(kube: Kube, prepare: object, words: str, cure: str) -> None:
+def test_begins_with_the_verdict(
+    kube: Kube, prepare: Callable[[Kube], object], code: int, words: str, cure: str
+) -> None:
     """With its cause in the same sentence, and what to do below it."""
-    assert callable(prepare)
     prepare(kube)
-    lines = keyferry_kube(kube, "explain", COLUMNS="1000").stdout.splitlines()
+    done = keyferry_kube(kube, "explain", COLUMNS="1000")
+    lines = done.stdout.splitlines()
+    assert done.returncode == code
     assert lines[0].startswith(f"✗ context 'test' does not work: {words}: ")
     assert lines[1:3] == ["", "WHAT TO DO"]
     assert cure in lines[3]
@@ -289,14 +284,18 @@ def test_the_reason_of_the_plugin_is_the_cause(kube: Kube, say: str, cause: str)
 
 def test_a_login_does_not_cure_a_plugin_that_hangs(kube: Kube) -> None:
     use_plugin(kube, "echo open the page >&2; sleep 60")
-    document = explained(kube, "--timeout", "1")
-    assert document["cause"] == "it did not finish within 1 s; it wrote: open the page"
+    # On a busy machine a shell may need longer to begin.
+    for seconds in (1, 5, 20):
+        document = explained(kube, "--timeout", str(seconds))
+        if "it wrote" in document["cause"]:
+            break
+    assert document["cause"] == f"it did not finish within {seconds} s; it wrote: open the page"
     assert "log in" not in cures(document)
     assert (
         f"wait for input, for a browser, or for a server that does not answer? run it by hand: {kube.folder}/plugin"
         in (cures(document))
     )
-    assert "raise the time limit: --timeout 2" in cures(document)
+    assert f"raise the time limit: --timeout {2 * seconds}" in cures(document)
     assert "if it asks you for something, set interactiveMode" in cures(document)
 
 
@@ -467,22 +466,6 @@ def test_tells_subject_and_expiry(kube: Kube, server: ApiServer, authority: Auth
     assert "with a certificate; it ends in 14 min" in done.stdout
     assert "certificate of 'CN=carol'" in done.stdout
     assert "PRIVATE KEY" not in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("prepare", "code", "stage"),
-    [
-        pytest.param(lambda kube: kube.answer(), 4, "plugin", id="plugin"),
-        pytest.param(lambda kube: kube.answer(credential(OTHER)), 5, "server", id="server"),
-        pytest.param(lambda kube: kube.path.chmod(0o666), 3, "policy", id="trust"),
-    ],
-)
-def test_ends_where_it_fails(kube: Kube, prepare: object, code: int, stage: str) -> None:
-    assert callable(prepare)
-    prepare(kube)
-    found, _, stages = explain(kube)
-    assert found == code
-    assert stages[stage] in ("failed", "refused", "denied")
 
 
 def test_an_older_server_is_asked_for_its_version(kube: Kube, server: ApiServer) -> None:

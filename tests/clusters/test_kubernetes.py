@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -84,10 +83,13 @@ def test_thread_pool_of_the_client_works(kube: Kube, server: ApiServer, make: Ma
     assert kube.runs() == 1
 
 
-def test_expired_token_is_replaced(kube: Kube, server: ApiServer, make: Make) -> None:
+# What a client of the session promises as every adapter does holds for its configuration alone, too.
+
+
+def test_expired_token_is_replaced(kube: Kube, server: ApiServer) -> None:
     kube.answer(credential(TOKEN, seconds=100), credential("other"))
     server.tokens = {TOKEN, "other"}
-    with make(kube.session()) as client:
+    with alone(kube.session()) as client:
         assert review(client) == token_name(TOKEN)
         kube.clock.step(101)
         assert review(client) == token_name("other")
@@ -102,10 +104,10 @@ def test_refusal_is_an_exception_of_the_client(client: Any, server: ApiServer, k
     assert (kube.runs(), len(server.seen)) == (2, 2)
 
 
-def test_basic_auth_is_sent(kube: Kube, server: ApiServer, authority: Authority, make: Make) -> None:
+def test_basic_auth_is_sent(kube: Kube, server: ApiServer, authority: Authority) -> None:
     kube.write(server.url, ca=authority.pem, user={"username": "jo", "password": "pässword"})
     server.logins = {"jo:pässword"}
-    with make(kube.session()) as client:
+    with alone(kube.session()) as client:
         review(client)
 
 
@@ -118,29 +120,29 @@ def test_user_without_a_credential_sends_none(
     assert [seen.all("Authorization") for seen in server.seen] == [[]]
 
 
-def test_authority_that_did_not_sign_is_refused(kube: Kube, server: ApiServer, make: Make) -> None:
+def test_authority_that_did_not_sign_is_refused(kube: Kube, server: ApiServer) -> None:
     kube.write(server.url, ca=Authority().pem)
-    with make(kube.session()) as client, pytest.raises(Exception, match="certificate verify failed"):
+    with alone(kube.session()) as client, pytest.raises(Exception, match="certificate verify failed"):
         review(client)
     assert server.seen == []
 
 
-def test_tls_server_name_is_what_counts(kube: Kube, authority: Authority, make: Make) -> None:
+def test_tls_server_name_is_what_counts(kube: Kube, authority: Authority) -> None:
     with ApiServer(authority, "api.internal") as server:
         server.tokens = {TOKEN}
         kube.write(server.url, ca=authority.pem, cluster={"tls-server-name": "api.internal"})
-        with make(kube.session()) as client:
+        with alone(kube.session()) as client:
             assert review(client) == token_name(TOKEN)
         kube.write(server.url, ca=authority.pem)
-        with make(kube.session()) as client, pytest.raises(Exception, match="certificate"):
+        with alone(kube.session()) as client, pytest.raises(Exception, match="certificate"):
             review(client)
 
 
-def test_insecure_skips_the_check(kube: Kube, authority: Authority, make: Make) -> None:
+def test_insecure_skips_the_check(kube: Kube, authority: Authority) -> None:
     with ApiServer(authority, "elsewhere") as server:
         server.tokens = {TOKEN}
         kube.write(server.url, cluster={"insecure-skip-tls-verify": True})
-        with make(kube.session()) as client, pytest.warns(match="Unverified HTTPS request"):
+        with alone(kube.session()) as client, pytest.warns(match="Unverified HTTPS request"):
             assert review(client) == token_name(TOKEN)
 
 
@@ -156,36 +158,6 @@ def test_proxy_is_the_kubeconfigs(
         with make(kube.session()) as client:
             review(client)
         assert "proxy-authorization: basic am86cebzcw==" in proxy.told[0].lower()
-
-
-def test_certificate_is_shown_in_generated_methods(
-    kube: Kube, server: ApiServer, authority: Authority
-) -> None:
-    pair = authority.client()
-    kube.answer(credential(pair=pair))
-    server.serials = {pair.serial}
-    with kube.session().kubernetes_api_client() as client:
-        assert review(client) == f"certificate-{pair.serial}"
-    assert server.seen[0].all("Authorization") == []
-
-
-def test_certificates_that_change_under_load_lose_no_request(
-    kube: Kube, server: ApiServer, authority: Authority
-) -> None:
-    pairs = [authority.client() for _ in range(6)]
-    answers = [credential(pair=pair, seconds=10 * number) for number, pair in enumerate(pairs, start=1)]
-    kube.answer(*answers)
-    server.serials = {pair.serial for pair in pairs}
-    with kube.session().kubernetes_api_client() as client:
-
-        def work(number: int) -> str:
-            if number and number % 20 == 0:
-                kube.clock.step(11)
-            return review(client)
-
-        with ThreadPoolExecutor(8) as pool:
-            users = set(pool.map(work, range(100)))
-    assert users == {f"certificate-{pair.serial}" for pair in pairs[:5]}
 
 
 def test_watch_goes_on_over_a_rotation_and_a_restart(client: Any, kube: Kube, server: ApiServer) -> None:
@@ -215,14 +187,6 @@ def test_watch_goes_on_over_a_rotation_and_a_restart(client: Any, kube: Kube, se
     assert next(events)["object"]["metadata"]["name"] == "three"
     events.close()
     assert [seen.token for seen in server.seen] == [TOKEN, OTHER, OTHER]
-
-
-def test_own_header_is_left_alone(client: Any, kube: Kube, server: ApiServer) -> None:
-    client.set_default_header("Authorization", f"Bearer {OTHER}")
-    with pytest.raises(ApiException):
-        review(client)
-    assert [seen.all("Authorization") for seen in server.seen] == [[f"Bearer {OTHER}"]]
-    assert kube.runs() == 0
 
 
 def test_client_reaches_its_cluster_only(client: Any, kube: Kube, authority: Authority) -> None:

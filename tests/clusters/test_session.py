@@ -314,6 +314,14 @@ def test_a_key_that_is_none_is_an_error_that_does_not_hold_it(data: bytes) -> No
         error = error.__cause__ or error.__context__
 
 
+def test_contradicting_trust_is_an_error_of_the_cluster() -> None:
+    config = ClientConfig(server=SERVER, insecure=True, ca_data=b"an authority")
+    with pytest.raises(ClusterAuthError, match="insecure-skip-tls-verify are both set") as caught:
+        ClusterSession(config).ssl_context()
+    text = "specifying a root certificates file with the insecure flag is not allowed"
+    assert caught.value.kubernetes_text == text
+
+
 def test_nothing_that_is_held_is_shown() -> None:
     user = session(ClusterCredential(token="S3cret", certificate_pem="S3cret", key_pem="S3cret"))
     grant = user.grant()

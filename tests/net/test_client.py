@@ -211,14 +211,9 @@ P = "http://{proxy}"
 CHOICES = {
     "none": (NAME, {}, False),
     "upper before lower": (NAME, {"HTTPS_PROXY": P, "https_proxy": "http://127.0.0.1:1"}, True),
-    "empty upper, lower, without a scheme": (NAME, {"HTTPS_PROXY": "", "https_proxy": "{proxy}"}, True),
     "of the other scheme, and what is not Go's": (NAME, {"HTTP_PROXY": P, "ALL_PROXY": P}, False),
     "this machine": ("localhost", {"HTTPS_PROXY": P}, False),
-    "this machine's address": ("127.0.0.1", {"HTTPS_PROXY": P}, False),
     "own port": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": "x, " + NAME + ":{port}"}, False),
-    "other port": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": f"{NAME}:1"}, True),
-    "domain, by lower case": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": "", "no_proxy": "cluster.invalid"}, False),
-    "upper exceptions first": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": "x", "no_proxy": NAME}, True),
     "network": (ADDRESS, {"HTTPS_PROXY": P, "NO_PROXY": "10.0.0.0/8"}, False),
 }
 
@@ -480,8 +475,14 @@ def test_a_body_that_is_read_whole_has_a_limit(ask: Ask) -> None:
 def test_a_body_that_trickles_is_passed_on(ask: Ask) -> None:
     """It may take longer than the limit for a silence, and have more bytes than are read into memory elsewhere."""
     many = b"x" * (MAX_BYTES + 1)
-    with Server(OK + b"\r\n" + many, drip=b"y", drips=30) as server:
-        assert ask(f"http://127.0.0.1:{server.port}/x", 1).body == many + b"y" * 30
+    # On a busy machine the server may fall silent for longer.
+    for seconds in (1, 10):
+        drips = 30 * seconds
+        with Server(OK + b"\r\n" + many, drip=b"y", drips=drips) as server:
+            outcome = ask(f"http://127.0.0.1:{server.port}/x", seconds)
+        if not outcome.is_timeout:
+            break
+    assert outcome.body == many + b"y" * drips
 
 
 @pytest.mark.parametrize(("pace_bytes", "is_enough"), [(1 << 15, False), (1, True)], ids=["slow", "enough"])
@@ -588,7 +589,7 @@ def test_a_proxy_that_is_no_url_is_not_passed_over(
     assert "pass" not in outcome.words.replace("PASSWORD", "").replace("password", "")
 
 
-# What is no HTTP answer, and what is said of it; test_messages.py has all of the rules.
+# What is no HTTP answer, and what is said of it; tests/attacks/test_sdk_http.py has all of the rules.
 MALFORMED = {
     "not HTTP": (b"SSH-2.0-OpenSSH\r\n", "the response is not HTTP"),
     "endless head": (OK + b"X: " + b"x" * 70_000, "the head of the response is too long"),

@@ -1,8 +1,10 @@
-"""Answers and their headers, read strictly, and what the errors of a network mean."""
+"""Answers and their headers, and what the errors of a network mean.
+
+What is no answer is in ``tests/attacks/test_sdk_http.py``.
+"""
 
 from __future__ import annotations
 
-import copy
 import errno
 import socket
 import ssl
@@ -13,8 +15,6 @@ import pytest
 from keyferry._net import errors
 from keyferry._net.challenge import ChallengeError, read_challenges
 from keyferry._net.errors import (
-    ClosedEarlyError,
-    MalformedAnswerError,
     NetworkError,
     RefusedError,
     TimedOutError,
@@ -53,53 +53,6 @@ def read(answer: bytes, step: int = 1 << 20) -> tuple[int, bytes]:
 )
 def test_a_body_is_as_long_as_the_head_says(answer: bytes, body: bytes, step: int) -> None:
     assert read(answer, step) == (200, body)
-
-
-@pytest.mark.parametrize("step", [1, 1 << 20])
-@pytest.mark.parametrize(
-    ("answer", "problem"),
-    [
-        (OK + b"X : y\r\n\r\n", "a header of the response is malformed"),
-        (OK + b" folded\r\n\r\n", "a header of the response is malformed"),
-        (OK + b"X: a\r\n folded: y\r\n\r\n", "a header of the response is malformed"),
-        (OK + b"no colon\r\n\r\n", "a header of the response is malformed"),
-        (OK + b"X: a\nY: b\r\n\r\n", "a header of the response is malformed"),
-        (OK + b"X: a\x00\r\n\r\n", "a header of the response is malformed"),
-        (OK + CHUNKED + b"Content-Length: 2\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "a Content-Length beside it"),
-        (OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n", "an unknown Transfer-Encoding"),
-        (OK + b"Transfer-Encoding: identity\r\n\r\nhi", "an unknown Transfer-Encoding"),
-        (OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nhi!", "two different lengths"),
-        (OK + b"Content-Length: +2\r\n\r\nhi", "a length in the response is not a number"),
-        (OK + b"Content-Length: \r\n\r\nhi", "a length in the response is not a number"),
-        (OK + b"Content-Length: 00000000000000002\r\n\r\nhi", "a length in the response is not a number"),
-        (OK + CHUNKED + b"\r\n0x2\r\nhi\r\n0\r\n\r\n", "a length in the response is not a number"),
-        (OK + CHUNKED + b"\r\n2\r\nhi!\r\n0\r\n\r\n", "a chunk of the response is longer than its size"),
-        (OK + CHUNKED + b"\r\n2" + b" " * 5000 + b"\r\nhi\r\n", "a line of the response is too long"),
-        (b"HTTP/2.0 200 OK\r\n\r\n", "the response is not HTTP"),
-        (b"HTTP/1.1 20 OK\r\n\r\n", "the response is not HTTP"),
-        (b"HTTP/1.1 099 OK\r\n\r\n", "the response is not HTTP"),
-        (b"SSH-2.0-x\r\n\r\n", "the response is not HTTP"),
-        (OK + b"X: y\r\n" * 201 + b"\r\n", "the response has too many headers"),
-    ],
-)
-def test_what_is_ambiguous_is_refused(answer: bytes, problem: str, step: int) -> None:
-    """However it arrives."""
-    with pytest.raises(MalformedAnswerError, match=problem):
-        read(answer, step)
-
-
-@pytest.mark.parametrize("step", [1000, 1 << 20])
-def test_a_head_without_an_end_is_not_read_for_ever(step: int) -> None:
-    with pytest.raises(MalformedAnswerError, match="the head of the response is too long"):
-        read(OK + b"X: " + b"y" * (1 << 17), step)
-
-
-@pytest.mark.parametrize(
-    "answer", [b"", b"HTT", OK, OK + b"Content-Length: 3\r\n\r\nhi", OK + CHUNKED + b"\r\n2\r\nh"]
-)
-def test_what_is_cut_off_is_no_answer(answer: bytes) -> None:
-    with pytest.raises(ClosedEarlyError):
-        read(answer)
 
 
 @pytest.mark.parametrize(
@@ -221,23 +174,6 @@ def test_what_is_not_the_servers_fault_names_whose_it_is() -> None:
     error = errors.ProxyError("the proxy refused", "try another", "http://proxy.example:3128")
     assert str(explain(error, PROXY)) == "http://proxy.example:3128: the proxy refused"
     assert explain(error, PROXY).hint == "try another"
-
-
-def test_errors_can_be_copied() -> None:
-    """All three parts of them, as a pickle would."""
-    again = copy.copy(errors.ProxyError("problem", "hint", "subject"))
-    assert (again.problem, again.hint, again.subject) == ("problem", "hint", "subject")
-
-
-FINAL = {"BundleError", "RequestError", "TooLongError", "UntrustedError", "UrlError", "WrongNameError"}
-
-
-def test_another_attempt_is_left_out_where_it_cannot_help() -> None:
-    """What is wrong with a certificate, a setting or a limit stays so; a network has bad moments."""
-    kinds = [
-        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, NetworkError)
-    ]
-    assert {kind.__name__ for kind in kinds if kind.is_final} == FINAL
 
 
 URL = "https://a.example/x"

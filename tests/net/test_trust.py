@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
 
-import keyferry
-import keyferry_plugins
 from keyferry._net import trust
 from keyferry._net.deadline import Deadline
 from keyferry._net.trust import Tls, Trust, judge_as_go
@@ -74,33 +71,6 @@ def test_an_openssl_of_another_system_trusts_the_bundle_of_this_one(
             ask(server)
 
 
-@pytest.mark.usefixtures("folder")
-def test_what_the_folder_does_not_know_is_tried_with_all_that_the_system_trusts(authority: Authority) -> None:
-    """And refused, if nobody there knows it either."""
-    tls = Tls(Trust())
-    narrow = tls.context()
-    assert tls.widen()
-    assert tls.context() is not narrow
-    assert loaded(tls.context()) == loaded(ssl.create_default_context())
-    assert not tls.widen()
-    with (
-        serving(lambda _: Reply(), authority.context("127.0.0.1")) as server,
-        pytest.raises(HttpError, match="not trusted"),
-    ):
-        ask(server)
-
-
-@pytest.mark.usefixtures("folder")
-def test_a_bundle_that_the_user_names_is_read_at_once(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SSL_CERT_FILE is what is meant, not a second choice."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
-    tls = Tls(Trust())
-    assert loaded(tls.context()) == 1
-    assert not tls.widen()
-
-
 def test_a_folder_that_is_not_laid_out_for_it_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,21 +101,3 @@ def test_a_connection_that_is_cut_off_is_an_error_with_every_build_of_python() -
     context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
     judge_as_go(context)
     assert not context.options & ssl.OP_IGNORE_UNEXPECTED_EOF
-
-
-SOURCES = (Path(keyferry.__file__).parent, Path(keyferry_plugins.__file__).parent)
-MAKE_CONTEXTS = {"keyferry/_net", "keyferry/clusters"}
-
-
-MAKES_CONTEXT = re.compile(r"\b(SSLContext|create_default_context|create_ssl_context)\(")
-
-
-def test_contexts_are_made_in_two_packages() -> None:
-    """Another one would accept common names, which is what Python does when it is not told otherwise."""
-    found = {
-        "/".join(path.relative_to(source.parent).parts[:2])
-        for source in SOURCES
-        for path in source.rglob("*.py")
-        if MAKES_CONTEXT.search(path.read_text("utf-8"))
-    }
-    assert found == MAKE_CONTEXTS

@@ -13,7 +13,6 @@ from keyferry._net.forms import (
     decode_query,
     encode_form,
     encode_form_text,
-    encode_percent,
     encode_query,
 )
 from keyferry._net.listen_address import ListenAddress, parse_listen_address
@@ -118,6 +117,13 @@ def test_a_host_is_told_apart_from_its_port(authority: str, parts: tuple[str, st
         ("http://u:%zz@k", 'parse "http://u:%zz@k": invalid URL escape "%zz"'),
         ("http://x[::1]", 'parse "http://x[::1]": invalid IP-literal'),
         ("http://[::1", "parse \"http://[::1\": missing ']' in host"),
+        ("http://[::1]x", 'parse "http://[::1]x": invalid port "x" after host'),
+        ("http://a b", 'parse "http://a b": invalid character " " in host name'),
+        ("http://a%41", 'parse "http://a%41": invalid URL escape "%41"'),
+        ("http://u<@h", 'parse "http://u<@h": net/url: invalid userinfo'),
+        ("::", 'parse "::": missing protocol scheme'),
+        ("a\nb", r'parse "a\nb": net/url: invalid control character in URL'),
+        ("1:2", 'parse "1:2": first path segment in URL cannot contain colon'),
     ],
 )
 def test_a_refusal_has_gos_words(text: str, words: str) -> None:
@@ -229,12 +235,6 @@ def test_escapes_are_undone_once(case: tuple[str, str]) -> None:
     """And what only looks like one is left."""
     text, expected = case
     assert decode_percent(text) == expected
-
-
-def test_what_is_safe_is_the_callers_to_say() -> None:
-    """A path keeps its slashes."""
-    assert encode_percent("/a b/ä~", safe="/") == "/a%20b/%C3%A4~"
-    assert encode_percent("/a b/") == "%2Fa%20b%2F"
 
 
 def test_a_mapping_and_pairs_give_the_same() -> None:
