@@ -47,8 +47,17 @@ def test_the_hash_that_the_kubelet_reports_decides_whether_it_has_read_its_confi
         assert re.search("has not read", told.first_line), told.text
 
 
-def test_a_token_that_the_node_may_not_request_is_the_cause_if_no_plugin_is_run(tmp_path: Path) -> None:
-    with situation_here(tmp_path, SITUATIONS["node-may-not-request-tokens"].make) as world:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("node-may-not-request-tokens", f"node '{NODE}' may not request tokens for audience"),
+        ("account-lacks-an-annotation", "annotation"),
+    ],
+)
+def test_what_keeps_a_provider_from_its_token_is_the_cause_if_no_plugin_is_run(
+    name: str, said: str, tmp_path: Path
+) -> None:
+    with situation_here(tmp_path, SITUATIONS[name].make) as world:
         told = tell(world, "--no-run")
     assert told.verdict == ("no", "no-credential")
-    assert f"node '{NODE}' may not request tokens for audience" in told.first_line
+    assert said in told.first_line

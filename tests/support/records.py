@@ -21,6 +21,7 @@ from keyferry.api.kubeletconfig.records import (
     encode_record,
 )
 from keyferry.api.meta import parse_time
+from keyferry.images.keyring import credential_hash
 from keyferry.pulls.records.disk import Disk
 from keyferry.pulls.records.format import file_name
 from keyferry.pulls.records.policy import VerificationPolicy
@@ -55,6 +56,12 @@ def account(name: str = "a1") -> ImagePullServiceAccount:
 def with_secrets(*secrets: ImagePullSecret) -> ImagePullCredentials:
     """Return credentials of these secrets only."""
     return ImagePullCredentials(kubernetes_secrets=secrets)
+
+
+def with_login(user: str, password: str, *, uid: str) -> ImagePullCredentials:
+    """Return the credentials of the pull secret shop/regcred, with this login."""
+    hashed = credential_hash(user, password)
+    return with_secrets(ImagePullSecret(uid=uid, namespace="shop", name="regcred", credential_hash=hashed))
 
 
 EVERYBODY = ImagePullCredentials(node_pods_accessible=True)

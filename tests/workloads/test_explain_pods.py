@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +97,10 @@ def test_kinds_are_spelled_as_for_kubectl(api: KubernetesApi, explain: Explain, 
     assert f"  image {image}\n" in explain(image).stdout
 
 
-def test_a_laptops_own_files_are_not_the_nodes(api: KubernetesApi, explain: Explain, tmp_path: Path) -> None:
+def test_a_laptops_own_files_are_not_the_nodes(api: KubernetesApi, explain: Explain, node: Node) -> None:
     """Its docker login, its provider config in the environment and its usual places count for nothing."""
     api.add(pod())
-    folder = tmp_path / "node"
-    folder.mkdir()
-    node = Node(folder).add("local", [HOST], '{"registry.example": {"username": "laptop", "password": "p"}}')
+    node.add("local", [HOST], '{"registry.example": {"username": "laptop", "password": "p"}}')
     env = {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(node.bin_dir)}
     for option in ([], ["--docker-config", "auto"]):
         done = explain("pod/web", "-n", "shop", "-o", "json", *option, **env)
@@ -124,12 +122,10 @@ def test_a_laptops_own_files_are_not_the_nodes(api: KubernetesApi, explain: Expl
 
 @pytest.mark.parametrize(("name", "is_node"), [("node1", True), ("NODE1", True), ("node2", False)])
 def test_the_kubelet_that_runs_here_says_which_node_this_is(
-    api: KubernetesApi, explain: Explain, tmp_path: Path, processes: Processes, name: str, *, is_node: bool
+    api: KubernetesApi, explain: Explain, node: Node, processes: Processes, name: str, *, is_node: bool
 ) -> None:
     """As the kubelet names it: its flag, in lower case."""
-    folder = tmp_path / "node"
-    folder.mkdir()
-    node = Node(folder).add("own", [HOST], '{"registry.example": {"username": "u", "password": "p"}}')
+    node.add("own", [HOST], '{"registry.example": {"username": "u", "password": "p"}}')
     api.add(pod())
     flags = [
         f"--image-credential-provider-config={node.config}",
@@ -154,69 +150,6 @@ def test_containers_with_one_image_are_explained_together(api: KubernetesApi, ex
     together = f"init container setup, container app: {IMAGE}; init container fetch: busybox"
     assert same.endswith(f"\n  pod shop/web on node node1, {together}")
     assert done.returncode == 1
-
-
-@pytest.mark.parametrize(
-    ("secret", "note", "cure"),
-    [
-        pytest.param(
-            pull_secret(type="Opaque"),
-            "the kubelet ignores secret 'regcred': its type is 'Opaque', "
-            "expected kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg",
-            "| kubectl replace --force -f -\n",
-            id="opaque",
-        ),
-        pytest.param(
-            pull_secret(data={"config.json": "e30="}),
-            "the kubelet ignores secret 'regcred': it has no data under '.dockerconfigjson'",
-            "kubectl create secret docker-registry regcred -n shop ",
-            id="wrong-key",
-        ),
-        pytest.param(
-            pull_secret(namespace="other"),
-            "secret 'regcred', which the pod lists, does not exist in 'shop': the kubelet pulls without it",
-            "kubectl create secret docker-registry regcred -n shop ",
-            id="another-namespace",
-        ),
-    ],
-)
-def test_what_the_kubelet_does_not_use_is_said(
-    api: KubernetesApi, explain: Explain, tmp_path: Path, secret: Json, note: str, cure: str
-) -> None:
-    """With its name; none of its credentials are shown as tried, and no other input is missing for it."""
-    folder = tmp_path / "node"
-    folder.mkdir()
-    api.add(pod(imagePullSecrets=[{"name": "regcred"}]), secret)
-    options = Node(folder).add("other", ["else.example"]).options()
-    empty = folder / "config.json"
-    empty.write_text("{}")
-    words = ["pod/web", "-n", "shop", *options, "--docker-config", str(empty)]
-    done = explain(*words)
-    assert done.returncode == 1, done.stdout
-    assert done.stdout.count(note) == 1
-    assert done.stdout.startswith(f"✗ no credential is found: {note}\n")
-    assert "pull secrets: shop/regcred" in explain(*words, "-o", "wide").stdout
-    assert cure in done.stdout
-
-
-def test_a_malformed_secret_fails_the_whole_lookup(api: KubernetesApi, explain: Explain) -> None:
-    """As in the kubelet: no other source is tried, and nothing of the content is shown."""
-    content = base64.b64encode(b'{"auths": {"registry.example": {"auth": "s3cret!"}}}').decode()
-    secret = pull_secret("broken", data={".dockerconfigjson": content})
-    api.add(pod(imagePullSecrets=[{"name": "regcred"}, {"name": "broken"}]), pull_secret(), secret)
-    done = explain("pod/web", "-n", "shop")
-    assert done.returncode == 1
-    first = done.stdout.splitlines()[0]
-    assert first.startswith(
-        "✗ pull secret shop/broken, key '.dockerconfigjson': auths['registry.example'].auth is not base64"
-    )
-    assert "the kubelet then fails the whole lookup and pulls no image of the pod" in first
-    assert (
-        "kubectl create secret docker-registry broken -n shop --docker-server=registry.example "
-        in done.stdout
-    )
-    assert ' --dry-run=client -o json)"\n' in done.stdout
-    assert "s3cret" not in done.stdout + done.stderr
 
 
 def test_the_accounts_secrets_are_those_of_new_pods(api: KubernetesApi, explain: Explain) -> None:
@@ -390,12 +323,10 @@ def test_events_about_pulls_are_shown_newest_last(api: KubernetesApi, explain: E
     ]
 
 
-def test_a_token_is_requested_bound_to_the_pod(api: KubernetesApi, explain: Explain, tmp_path: Path) -> None:
+def test_a_token_is_requested_bound_to_the_pod(api: KubernetesApi, explain: Explain, node: Node) -> None:
     """Without it the answer is unknown and both options are named; with it the plugin gets a kubelet's token."""
-    folder = tmp_path / "node"
-    folder.mkdir()
     auth = '{"registry.example": {"username": "federated", "password": "p"}}'
-    node = Node(folder).add("federate", [HOST], auth, extra=TOKEN_ATTRIBUTES)
+    node.add("federate", [HOST], auth, extra=TOKEN_ATTRIBUTES)
     api.add(pod())
     words = ["pod/web", "-n", "shop", *node.options()]
     done = explain(*words)
@@ -429,25 +360,22 @@ def test_a_token_is_requested_bound_to_the_pod(api: KubernetesApi, explain: Expl
     }
 
 
-def _federated(api: KubernetesApi, folder: Path, volumes: Sequence[Json] = ()) -> tuple[Node, list[str]]:
-    """Return a node whose provider takes tokens, and the words for a pod on node1 that uses it."""
-    folder.mkdir()
+@pytest.fixture
+def federated(api: KubernetesApi, node: Node, no_login: list[str]) -> list[str]:
+    """The words for a pod on node1, whose provider takes tokens."""
     auth = '{"registry.example": {"username": "federated", "password": "p"}}'
-    node = Node(folder).add("federate", [HOST], auth, extra=TOKEN_ATTRIBUTES)
-    api.add(pod(nodeName="node1", volumes=list(volumes)))
+    node.add("federate", [HOST], auth, extra=TOKEN_ATTRIBUTES)
+    api.add(pod())
     api.permit(TOKEN, "create", "serviceaccounts/token", "shop")
-    empty = folder / "config.json"
-    empty.write_text("{}")
-    return node, ["pod/web", "-n", "shop", *node.options(), "--docker-config", str(empty), "--request-token"]
+    return ["pod/web", "-n", "shop", *node.options(), *no_login, "--request-token"]
 
 
 def test_a_node_that_may_not_request_the_audience_gets_no_token(
-    api: KubernetesApi, explain: Explain, tmp_path: Path
+    api: KubernetesApi, explain: Explain, node: Node, federated: list[str]
 ) -> None:
     """This user gets one, which says nothing about the kubelet: the provider fails, and nothing is requested."""
-    node, words = _federated(api, tmp_path / "node")
     api.node_audiences = {"another.test"}
-    done = explain(*words, "-o", "json")
+    done = explain(*federated, "-o", "json")
     assert done.returncode == 1, done.stdout
     (document,) = documents(done)
     refused = "no credential is found: node 'node1' may not request tokens for audience 'registry.test'"
@@ -461,14 +389,13 @@ def test_a_node_that_may_not_request_the_audience_gets_no_token(
         ["system:nodes", "system:authenticated"],
     )
     api.node_audiences.add("registry.test")
-    assert users(documents(explain(*words, "-o", "json"))[0]) == ["federated"]
+    assert users(documents(explain(*federated, "-o", "json"))[0]) == ["federated"]
 
 
 def test_what_a_node_may_request_is_unknown_if_the_review_is_forbidden(
-    api: KubernetesApi, explain: Explain, tmp_path: Path
+    explain: Explain, node: Node, federated: list[str]
 ) -> None:
-    node, words = _federated(api, tmp_path / "node")
-    done = explain(*words, "-o", "json")
+    done = explain(*federated, "-o", "json")
     assert done.returncode == 6, done.stdout
     (missing,) = documents(done)[0]["missing"]
     assert missing["input"] == "service-account-token"
@@ -478,57 +405,34 @@ def test_what_a_node_may_request_is_unknown_if_the_review_is_forbidden(
 
 
 def test_a_volume_of_the_pod_permits_its_audience(
-    api: KubernetesApi, explain: Explain, tmp_path: Path
+    api: KubernetesApi, explain: Explain, federated: list[str]
 ) -> None:
     """Whatever RBAC says; another audience of a volume does not."""
     token = {"serviceAccountToken": {"audience": "registry.test", "path": "t"}}
     volumes: list[Json] = [{"name": "v", "projected": {"sources": [{"configMap": {"name": "c"}}, token]}}]
-    _, words = _federated(api, tmp_path / "node", volumes=volumes)
-    assert users(documents(explain(*words, "-o", "json"))[0]) == ["federated"]
+    api.add(pod(volumes=volumes))
+    assert users(documents(explain(*federated, "-o", "json"))[0]) == ["federated"]
     token["serviceAccountToken"]["audience"] = "another.test"
     api.node_audiences = set()
-    assert explain(*words).returncode == 1
+    assert explain(*federated).returncode == 1
 
 
-def test_an_older_server_restricts_no_audience(api: KubernetesApi, explain: Explain, tmp_path: Path) -> None:
-    api.minor = "32"
-    _, words = _federated(api, tmp_path / "node")
-    assert users(documents(explain(*words, "-o", "json"))[0]) == ["federated"]
-
-
-def test_an_annotation_that_a_provider_requires_can_be_added(
-    api: KubernetesApi, explain: Explain, tmp_path: Path
+def test_an_older_server_restricts_no_audience(
+    api: KubernetesApi, explain: Explain, federated: list[str]
 ) -> None:
-    """The command is there to be completed."""
-    folder = tmp_path / "node"
-    folder.mkdir()
-    needed = f"{TOKEN_ATTRIBUTES}    requiredServiceAccountAnnotationKeys: [acme.example/role]\n"
-    node = Node(folder).add("federate", [HOST], extra=needed)
-    api.add(pod())
-    empty = folder / "config.json"
-    empty.write_text("{}")
-    for more in ([], ["--no-run"]):
-        done = explain("pod/web", "-n", "shop", *node.options(), "--docker-config", str(empty), *more)
-        assert done.returncode == 1, done.stdout
-        assert (
-            '    kubectl annotate serviceaccount default -n shop acme.example/role="${VALUE:?}"\n'
-            in done.stdout
-        )
+    api.minor = "32"
+    assert users(documents(explain(*federated, "-o", "json"))[0]) == ["federated"]
 
 
 def test_without_running_a_config_that_stops_the_kubelet_is_explained(
-    api: KubernetesApi, explain: Explain, tmp_path: Path
+    api: KubernetesApi, explain: Explain, node: Node, no_login: list[str]
 ) -> None:
     """Under a banner; the plugins' answers are unknown."""
-    folder = tmp_path / "node"
-    folder.mkdir()
-    node = Node(folder).add("own", [HOST])
+    node.add("own", [HOST])
     (node.bin_dir / "own").unlink()
     api.add(pod())
-    empty = folder / "config.json"
-    empty.write_text("{}")
     words = ["pod/web", "-n", "shop", *node.options()]
-    assert explain(*words, "--docker-config", str(empty)).returncode == 4
+    assert explain(*words, *no_login).returncode == 4
     done = explain(*words, "--no-run")
     assert done.returncode == 6, done.stderr
     banner = done.stdout.partition("\n\n")[0].splitlines()

@@ -19,13 +19,6 @@ from typing import Any
 import pytest
 import yaml
 
-from keyferry.api.kubeletconfig.records import (
-    ImagePullCredentials,
-    ImagePulledRecord,
-    ImagePullSecret,
-    encode_record,
-)
-from keyferry.images.keyring import credential_hash
 from support.api_server import Seen
 from support.commands import Node
 from support.cri_server import encode, running_cri
@@ -41,8 +34,9 @@ from support.kubernetes_exec import Finished
 from support.pages import ROOT, blocks, check_shown, prompts
 from support.parts import root
 from support.plugins import wait_until
-from support.pull_reports import stamp
-from support.records import REF, plant
+from support.pod_world import pod_status
+from support.pull_reports import failed, stamp, unauthorized
+from support.records import REF, open_quickly, with_login
 from support.registry import Registry, basic, running
 from support.schemas import check_document
 
@@ -142,50 +136,11 @@ def test_what_the_node_has_is_judged_here(far: FarCluster) -> None:
     assert '- "registry.example/team/app"' in done.stdout or '- "registry.example/team"' in done.stdout
 
 
-def test_a_plugin_that_fails_on_the_node_is_the_cause(far: FarCluster) -> None:
-    plugin = far.node.files.bin_dir / "ecr"
-    plugin.write_text("#!/bin/sh\necho 'no role for this node' >&2\nexit 3\n")
-    far.node.add_agent()
-    done = far.explain("-o", "json")
-    found = document_of(done)
-    assert found["failures"][0]["cause"] == "exit"
-    assert "no role for this node" in found["failures"][0]["message"]
-    text = far.explain().stdout
-    assert "no role for this node" in text
-    assert "on node node1" in text
-
-
 def test_what_happened_stays_the_callers(far: FarCluster) -> None:
     """The status and the events are the API server's; the node has a credential, and tells how long it is kept."""
-    message = (
-        f'Failed to pull image "{IMAGE}": failed to pull and unpack image "{IMAGE}": failed to resolve reference '
-        f'"{IMAGE}": pulling from host {HOST} failed with status code [manifests v1]: 401 Unauthorized'
-    )
-    web = far.api.objects["", "pods", "shop", "web"]
-    waiting = {"reason": "ErrImagePull", "message": message.partition(": ")[2]}
-    web["status"] = {
-        "phase": "Pending",
-        "containerStatuses": [{"name": "app", "state": {"waiting": waiting}}],
-    }
-    uid = web["metadata"]["uid"]  # type: ignore[index] # a map
-    involved = {
-        "kind": "Pod",
-        "name": "web",
-        "namespace": "shop",
-        "uid": uid,
-        "fieldPath": "spec.containers{app}",
-    }
-    far.api.add(
-        {
-            "kind": "Event",
-            "metadata": {"name": "web.1", "namespace": "shop"},
-            "involvedObject": involved,
-            "type": "Warning",
-            "reason": "Failed",
-            "message": message,
-            "lastTimestamp": stamp(12),
-        }
-    )
+    report, web = failed(IMAGE, unauthorized(IMAGE)), far.api.objects["", "pods", "shop", "web"]
+    web["status"] = pod_status(web, [report])
+    far.api.add(*report.event_documents(web))
     far.node.add_agent()
     done = far.explain()
     assert done.returncode == 5, done.stdout
@@ -683,31 +638,22 @@ def test_a_node_without_keyferry_in_its_pod_is_told(far: FarCluster) -> None:
     assert "exited with status 3: keyferry: unknown command" in done.stdout
 
 
+USED = "✓ the image is on the node and this pod may use it; nothing is pulled"
+
+
 @pytest.mark.parametrize(
     ("secret", "login", "says"),
     [
-        (
-            "regcred",
-            "bob:kf-marked-password",
-            "✓ the image is on the node and this pod may use it; nothing is pulled",
-        ),
-        (
-            "regcred",
-            "bob:kf-marked-other",
-            "✓ the image is on the node and this pod may use it; nothing is pulled",
-        ),
-        (
-            "another",
-            "bob:kf-marked-password",
-            "✓ the image is on the node and this pod may use it; nothing is pulled",
-        ),
-        (
+        pytest.param("regcred", "bob:kf-marked-password", USED, id="the same"),
+        pytest.param("regcred", "bob:kf-marked-other", USED, id="rotated"),
+        pytest.param("another", "bob:kf-marked-password", USED, id="the same credential"),
+        pytest.param(
             "another",
             "bob:kf-marked-other",
             "✓ 2 credentials are found; the first is user 'bob' of pull secret shop/another",
+            id="a stranger",
         ),
     ],
-    ids=["the same", "rotated", "the same credential", "a stranger"],
 )
 def test_the_node_returns_the_record_and_the_caller_decides(
     far: FarCluster, tmp_path: Path, secret: str, login: str, says: str
@@ -719,18 +665,8 @@ def test_the_node_returns_the_record_and_the_caller_decides(
         pull_secret("regcred", login=login, metadata=metadata),
         pull_secret("another", login=login),
     )
-    recorded = ImagePullSecret(
-        uid="u1",
-        namespace="shop",
-        name="regcred",
-        credential_hash=credential_hash("bob", "kf-marked-password"),
-    )
-    entry = ImagePullCredentials(kubernetes_secrets=(recorded,))
-    found = ImagePulledRecord(
-        image_ref=REF, last_updated_ns=1, credential_mapping={f"{HOST}/team/app": entry}
-    )
     root = tmp_path / "root"
-    plant(root, encode_record(found), ref=REF)
+    open_quickly(root).record_pulled(IMAGE, REF, with_login("bob", "kf-marked-password", uid="u1"))
     with running_cri(ImageStatus=lambda _: encode(stored(REF, IMAGE))) as runtime:
         far.node.cri, far.node.root = runtime.socket, str(root)
         done = far.explain(*DEBUG)
@@ -745,22 +681,6 @@ def test_the_node_returns_the_record_and_the_caller_decides(
     )
 
 
-def other_host(files: Node) -> None:
-    """Let the plugin answer for another host."""
-    plugin = files.bin_dir / "ecr"
-    plugin.write_text(plugin.read_text().replace(HOST, "other.example"))
-
-
-def failing(files: Node) -> None:
-    """Let the plugin fail with a sentence."""
-    (files.bin_dir / "ecr").write_text("#!/bin/sh\necho 'no role for this node' >&2\nexit 3\n")
-
-
-def near_pattern(files: Node) -> None:
-    """Let the pattern nearly match."""
-    files.config.write_text(files.config.read_text().replace(f"{HOST}/team", f"{HOST}:5000/team"))
-
-
 def endless(files: Node) -> None:
     """Let the plugin write what is no response."""
     (files.bin_dir / "ecr").write_text("#!/bin/sh\necho '{}'\n")
@@ -769,22 +689,17 @@ def endless(files: Node) -> None:
 @pytest.mark.parametrize(
     ("change", "case"),
     [
-        (lambda _: None, "found"),
-        (lambda files: (files.bin_dir / "ecr").unlink(), "unknown"),
-        (lambda files: (files.bin_dir / "ecr").chmod(0o644), "unknown"),
-        (failing, "unknown"),
-        (endless, "unknown"),
-        (other_host, "unknown"),
-        (near_pattern, "unknown"),
-        (lambda files: files.add("second", [HOST]), "found"),
+        pytest.param(lambda files: (files.bin_dir / "ecr").chmod(0o644), "unknown", id="not executable"),
+        pytest.param(endless, "unknown", id="no response"),
+        pytest.param(lambda files: files.add("second", [HOST]), "found", id="two"),
     ],
-    ids=["works", "gone", "not executable", "fails", "no response", "another host", "near", "two"],
 )
 def test_both_halves_say_the_same_where_both_see(
     far: FarCluster, change: Callable[[Node], object], case: str
 ) -> None:
     """The agent's pod and a debug pod: one cause and one verdict, whoever tells the facts.
 
+    More of them are in ``tests/explain/test_situations_from_afar.py``.
     Without a credential it is not known whether there is another one, in a docker config that neither sees here.
     """
     change(far.node.files)

@@ -21,15 +21,12 @@ from support.records import open_quickly
 
 HOST = "registry.example"
 IMAGE = "registry.example/team/app:v1"
-EMPTY: Json = {"auths": {}}
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
+def node(node: Node) -> Node:
     """A node whose provider is for another host."""
-    folder = tmp_path / "node"
-    folder.mkdir()
-    return Node(folder).add("other", ["else.example"])
+    return node.add("other", ["else.example"])
 
 
 @pytest.fixture
@@ -46,11 +43,6 @@ def write(path: Path, *documents: object) -> str:
     """Write objects into one file."""
     path.write_text("\n---\n".join(map(json.dumps, documents)))
     return str(path)
-
-
-def empty_config(folder: Path) -> list[str]:
-    """Return the option for a node's docker config without any login."""
-    return ["--docker-config", write(folder / "empty.json", EMPTY)]
 
 
 def deployment(**spec: object) -> Json:
@@ -73,11 +65,11 @@ def explanations(text: str) -> list[dict[str, Any]]:
 
 
 def test_an_account_that_may_not_be_read_is_not_an_account_without_secrets(
-    api: KubernetesApi, node: Node, tmp_path: Path
+    api: KubernetesApi, node: Node, no_login: list[str]
 ) -> None:
     """The pods of the template get its pull secrets, whatever they are."""
     api.add(deployment())
-    words = ["explain", "deploy/web", "-n", "shop", *node.options(), *empty_config(tmp_path)]
+    words = ["explain", "deploy/web", "-n", "shop", *node.options(), *no_login]
     done = run_in_process(*words)
     assert done.returncode == 6, done.stdout
     unknown = "the pull secrets of service account 'shop/builder' are not known: no permission to get serviceaccounts"
@@ -92,9 +84,9 @@ def test_an_account_that_may_not_be_read_is_not_an_account_without_secrets(
     assert run_in_process(*words).returncode == 1
 
 
-def test_an_account_may_have_its_deprecated_name(node: Node, tmp_path: Path) -> None:
+def test_an_account_may_have_its_deprecated_name(node: Node, tmp_path: Path, no_login: list[str]) -> None:
     """A pod without one is of the account default."""
-    options = [*node.options(), *empty_config(tmp_path)]
+    options = [*node.options(), *no_login]
     for named, name in (({"serviceAccount": "old"}, "old"), ({}, "default")):
         made = deployment()
         made["spec"] = {"template": {"spec": {"containers": [{"name": "app", "image": IMAGE}], **named}}}
@@ -103,9 +95,11 @@ def test_an_account_may_have_its_deprecated_name(node: Node, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", ["explain", "get"])
-def test_a_manifest_without_its_account_cannot_tell(command: str, node: Node, tmp_path: Path) -> None:
+def test_a_manifest_without_its_account_cannot_tell(
+    command: str, node: Node, tmp_path: Path, no_login: list[str]
+) -> None:
     """With the account it can; so it can if the manifest lists its own secrets."""
-    sure = [*node.options(), *empty_config(tmp_path)]
+    sure = [*node.options(), *no_login]
     done = run_in_process(command, IMAGE, "-f", write(tmp_path / "1.json", deployment()), *sure)
     assert done.returncode == 6, done.stdout
     said = done.stdout + done.stderr
@@ -144,7 +138,9 @@ def test_the_nodes_own_docker_config_is_read_on_the_node(
         assert here.returncode == 0, here.stdout
 
 
-def test_the_docker_config_of_another_node_is_not_absent(node: Node, tmp_path: Path) -> None:
+def test_the_docker_config_of_another_node_is_not_absent(
+    node: Node, tmp_path: Path, no_login: list[str]
+) -> None:
     """Its provider config is given, and says nothing about it; an image alone is about the files that are given."""
     created = pod()
     created["metadata"] = {"name": "web", "namespace": "shop", "uid": "u"}
@@ -153,7 +149,7 @@ def test_the_docker_config_of_another_node_is_not_absent(node: Node, tmp_path: P
     assert done.returncode == 6, done.stdout
     assert "the node's docker config was not given: the pod is on node 'node1'" in done.stdout
     assert "add --docker-config FILE" in done.stdout
-    assert run_in_process(*words, *empty_config(tmp_path)).returncode == 1
+    assert run_in_process(*words, *no_login).returncode == 1
 
 
 def test_a_pod_on_no_node_may_land_elsewhere(
@@ -358,11 +354,11 @@ def test_pods_beside_a_secret_are_not_explained(tmp_path: Path) -> None:
 
 
 def test_a_secret_that_does_not_exist_is_listed_all_the_same(
-    api: KubernetesApi, node: Node, tmp_path: Path
+    api: KubernetesApi, node: Node, no_login: list[str]
 ) -> None:
     """Its name is among the pod's, and it is the cause."""
     api.add(pod(imagePullSecrets=[{"name": "nosuch"}]))
-    words = ["explain", "pod/web", "-n", "shop", *node.options(), *empty_config(tmp_path)]
+    words = ["explain", "pod/web", "-n", "shop", *node.options(), *no_login]
     done = run_in_process(*words)
     assert done.returncode == 1, done.stdout
     assert done.stdout.startswith(
@@ -414,12 +410,12 @@ def cause(done_text: str) -> dict[str, Any]:
     ],
 )
 def test_a_secret_of_no_use_is_the_cause_with_its_cure(
-    node: Node, tmp_path: Path, secret: Json, code: int, said: str, line: str
+    node: Node, tmp_path: Path, no_login: list[str], secret: Json, code: int, said: str, line: str
 ) -> None:
     """First, and not as a note after everything else; also if it cannot be told what the right one has."""
     made = pod(imagePullSecrets=[{"name": "regcred"}])
     file = write(tmp_path / "pod.json", made, account(), secret)
-    words = ["explain", "-f", file, *node.options(), *empty_config(tmp_path)]
+    words = ["explain", "-f", file, *node.options(), *no_login]
     done = run_in_process(*words, "-o", "json")
     assert done.returncode == code, done.stdout
     found = cause(done.stdout)
@@ -428,12 +424,14 @@ def test_a_secret_of_no_use_is_the_cause_with_its_cure(
     assert run_in_process(*words).stdout.count(said) == 1
 
 
-def test_an_empty_login_is_told_with_its_cause_and_cure(node: Node, tmp_path: Path) -> None:
+def test_an_empty_login_is_told_with_its_cause_and_cure(
+    node: Node, tmp_path: Path, no_login: list[str]
+) -> None:
     """It is no credential, although the kubelet tries it; nothing is masked where there is nothing."""
     content = base64.b64encode(json.dumps({"auths": {HOST: {}}, "credsStore": "desktop"}).encode())
     secret = pull_secret(data={".dockerconfigjson": content.decode()})
     file = write(tmp_path / "pod.json", pod(imagePullSecrets=[{"name": "regcred"}]), secret)
-    options = ["-f", file, *node.options(), *empty_config(tmp_path)]
+    options = ["-f", file, *node.options(), *no_login]
     done = run_in_process("explain", *options)
     assert done.returncode == 1, done.stdout
     assert "✓" not in done.stdout
@@ -451,26 +449,28 @@ def test_an_empty_login_is_told_with_its_cause_and_cure(node: Node, tmp_path: Pa
 
 
 def test_a_secret_that_the_pod_does_not_list_is_a_cause_if_it_is_for_the_image(
-    node: Node, tmp_path: Path
+    node: Node, tmp_path: Path, no_login: list[str]
 ) -> None:
     """Another one is only a note."""
     created = pod()
     created["metadata"] = {"name": "web", "namespace": "shop", "uid": "u"}
     for host, is_cause in ((HOST, True), ("else.example", False)):
         file = write(tmp_path / "pod.json", created, account(), pull_secret(host=host))
-        done = run_in_process("explain", "-f", file, *node.options(), *empty_config(tmp_path), "-o", "json")
+        done = run_in_process("explain", "-f", file, *node.options(), *no_login, "-o", "json")
         found = cause(done.stdout)
         assert ("the pod does not list it" in found["cause"]) is is_cause
         assert ("kubectl patch serviceaccount" in found["cure"][0]["lines"][0]) is is_cause
 
 
-def test_images_of_which_the_same_is_told_are_one_block(node: Node, tmp_path: Path) -> None:
+def test_images_of_which_the_same_is_told_are_one_block(
+    node: Node, tmp_path: Path, no_login: list[str]
+) -> None:
     """All of their containers are named in it; what they have in common is said once."""
     made = pod(
         images=("registry.example/a", "registry.example/b", "busybox"), imagePullSecrets=[{"name": "x"}]
     )
     file = write(tmp_path / "pod.json", made, pull_secret("x", host="else.example"), pull_secret("unlisted"))
-    done = run_in_process("explain", "-f", file, *node.options(), *empty_config(tmp_path))
+    done = run_in_process("explain", "-f", file, *node.options(), *no_login)
     heads = [block.splitlines() for block in done.stdout.split("\n\n") if block.startswith("✗")]
     assert heads == [
         [

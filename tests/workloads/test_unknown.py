@@ -27,14 +27,6 @@ TAKES_TOKENS = """\
 """
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """A node's config and plugins, in a folder of their own."""
-    folder = tmp_path / "node"
-    folder.mkdir()
-    return Node(folder)
-
-
 def write(path: Path, *documents: object) -> str:
     """Write objects into one file."""
     path.write_text("\n---\n".join(map(json.dumps, documents)))
