@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.errors import ConfigError, PolicyError
+from keyferry import AllowlistEntry, ConfigError, PluginPolicy, PolicyError
 from keyferry.invoke.executable import LookPathResult
 from keyferry.invoke.kuberc import find_kuberc, load_kuberc
-from keyferry.invoke.policy import AllowlistEntry, Permit, PluginPolicy, open_pinned
+from keyferry.invoke.policy import Permit, open_pinned
 from keyferry.invoke.run import Ending, run
 from support.kubercs import KUBERC, kuberc
 from support.plugins import compile_program, write_executable
@@ -27,19 +27,9 @@ def listing(*entries: str | AllowlistEntry) -> PluginPolicy:
     )
 
 
-def found_in(*paths: str, relative: bool = False) -> dict[str, LookPathResult]:
-    """What a search gives, by the name that is asked for."""
-    found = {path: LookPathResult(path=path) for path in paths}
-    problem = "exec: relative" if relative else ""
-    return {
-        path.rpartition("/")[2]: LookPathResult(path=path, problem=problem) for path in reversed(paths)
-    } | found
-
-
-def decide(policy: PluginPolicy, command: str, programs: dict[str, LookPathResult]) -> Permit:
-    return policy.decide(
-        command, lambda name: programs.get(name, LookPathResult(path="", problem=f'exec: "{name}": missing'))
-    )
+def decide(policy: PluginPolicy, command: str) -> Permit:
+    """Decide about a command where every name leads to ``/bin/foo``."""
+    return policy.decide(command, lambda _: LookPathResult(path="/bin/foo"))
 
 
 # Validation: the texts are compared with Kubernetes' recorded answers, here is what is keyferry's own.
@@ -54,31 +44,6 @@ def test_a_digest_alone_names_no_program() -> None:
         listing(AllowlistEntry(command="", sha256=DIGEST)).validate()
 
 
-@pytest.mark.parametrize("digest", ["", DIGEST, DIGEST.upper()])
-def test_entries_with_and_without_digest_are_fine(digest: str) -> None:
-    listing(AllowlistEntry(command="foo", sha256=digest)).validate()
-
-
-@pytest.mark.parametrize("kind", ["", "AllowAll", "DenyAll"])
-@pytest.mark.parametrize("entries", [(), (AllowlistEntry(command="foo"),)], ids=["empty", "one entry"])
-def test_a_list_beside_another_policy_is_an_error_even_if_it_is_empty(
-    kind: str, entries: tuple[AllowlistEntry, ...]
-) -> None:
-    """Whoever wrote a list meant it to count."""
-    with pytest.raises(PolicyError, match="an allowlist requires the policy 'Allowlist'") as caught:
-        PluginPolicy(policy_type=kind, allowlist=entries).validate()
-    text = f'plugin policy is "{kind}" but allowlist is non-nil'
-    assert caught.value.kubernetes_text == f"misconfigured credential plugin allowlist: {text}"
-    PluginPolicy(policy_type=kind).validate()
-
-
-# Decisions
-@pytest.mark.parametrize("kind", ["", "AllowAll"])
-def test_without_a_policy_everything_may_run(kind: str) -> None:
-    assert decide(PluginPolicy(policy_type=kind), "foo", found_in("/bin/foo")) == Permit(path="/bin/foo")
-    assert decide(PluginPolicy(policy_type=kind), "foo", {}).path == "foo"
-
-
 def test_a_pinned_program_that_cannot_be_read_does_not_run(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(PolicyError, match="cannot be read to check its digest: too many levels"):
@@ -87,36 +52,21 @@ def test_a_pinned_program_that_cannot_be_read_does_not_run(tmp_path: Path) -> No
 
 def test_any_entry_that_fits_is_enough() -> None:
     """One entry without a digest opens the door; several with one are alternatives."""
-    programs = found_in("/bin/foo")
     pinned = AllowlistEntry(command="foo", sha256=DIGEST), AllowlistEntry(command="/bin/foo", sha256="B" * 64)
-    assert decide(listing(*pinned), "foo", programs).digests == {DIGEST, "b" * 64}
-    assert decide(listing(*pinned[:1], "/bin/foo"), "foo", programs).digests == frozenset()
+    assert decide(listing(*pinned), "foo").digests == {DIGEST, "b" * 64}
+    assert decide(listing(*pinned[:1], "/bin/foo"), "foo").digests == frozenset()
 
 
 def test_a_digest_holds_however_the_entry_was_found() -> None:
-    programs = found_in("/bin/foo")
     by_path = listing(AllowlistEntry(command="/bin/foo", sha256=DIGEST))
     by_name = listing(AllowlistEntry(command="foo", sha256=DIGEST))
     for policy, command in ((by_path, "foo"), (by_name, "/bin/foo"), (by_name, "foo"), (by_path, "/bin/foo")):
-        assert decide(policy, command, programs) == Permit(
-            path="/bin/foo", problem="", digests=frozenset({DIGEST})
-        )
-
-
-def test_what_a_relative_path_entry_leads_to_is_refused() -> None:
-    programs = found_in("bin/foo", relative=True)
-    with pytest.raises(PolicyError) as caught:
-        decide(listing("bar"), "foo", programs)
-    assert (
-        "cannot be resolved for credential plugin allowlist check: exec: relative"
-        in caught.value.kubernetes_text
-    )
-    assert decide(listing("foo"), "foo", programs) == Permit(path="bin/foo", problem="exec: relative")
+        assert decide(policy, command) == Permit(path="/bin/foo", problem="", digests=frozenset({DIGEST}))
 
 
 def test_an_unknown_policy_allows_nothing() -> None:
     with pytest.raises(PolicyError):
-        decide(PluginPolicy(policy_type="Nonsense"), "foo", found_in("/bin/foo"))
+        decide(PluginPolicy(policy_type="Nonsense"), "foo")
 
 
 # Digests
