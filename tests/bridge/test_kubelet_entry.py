@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from keyferry import EnvironmentProblem
 from keyferry._core.documents import read_document
 from keyferry.bridge.file_change import apply_change
 from keyferry.bridge.kubelet_entry import plan_entry_install, plan_entry_uninstall
-from keyferry.errors import EnvironmentProblem
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a kubelet's shim is for Linux")
 HEAD = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n"
