@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.images.node.kubelet import RuntimeProcess, look_for_kubelets
-from keyferry.images.reference import parse_image
-from keyferry.pulls.mirrors.containerd import RegistrySection, read_section
+from keyferry import Node, parse_image
 from keyferry.pulls.mirrors.endpoints import (
     CredentialOffer,
     MirrorPlaces,
@@ -19,7 +17,6 @@ from keyferry.pulls.mirrors.endpoints import (
     runtime_of,
     stale_sources,
 )
-from keyferry.pulls.mirrors.files import TomlProblem
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
 from support.kubelets import Processes
 from support.mirrors import CERTS, CONFIG, MIRROR, REGISTRIES, mirror_hosts, write
@@ -116,15 +113,11 @@ def test_the_socket_tells_the_runtime(endpoint: str, kind: RuntimeKind | None) -
     assert runtime_of(endpoint) is kind
 
 
-def running(processes: Processes) -> tuple[RuntimeProcess, ...]:
-    return look_for_kubelets(str(processes)).runtimes
-
-
 def test_the_only_runtime_that_runs_is_the_one(processes: Processes) -> None:
     processes.write(20, "/usr/bin/crio", "-d", "/etc/crio")
-    assert running_places(running(processes)).runtime is RuntimeKind.CRIO
+    assert running_places(Node().kubelets.runtimes).runtime is RuntimeKind.CRIO
     processes.write(21, "/usr/bin/containerd")
-    assert running_places(running(processes)).runtime is None
+    assert running_places(Node().kubelets.runtimes).runtime is None
 
 
 @pytest.mark.parametrize("flag", [("-c", "{}"), ("--config={}",), ("--config", "{}")])
@@ -133,22 +126,22 @@ def test_a_running_containerd_names_its_config(
 ) -> None:
     path = str(tmp_path / "own.toml")
     processes.write(20, "/bin/containerd", *(word.format(path) for word in flag))
-    found = running_places(running(processes), CONTAINERD_SOCKET, root="/host")
+    found = running_places(Node().kubelets.runtimes, CONTAINERD_SOCKET, root="/host")
     assert found.containerd_configs == (path,)
-    assert running_places(running(processes), CRIO_SOCKET).containerd_config == ""
+    assert running_places(Node().kubelets.runtimes, CRIO_SOCKET).containerd_config == ""
 
 
 def test_a_runtime_at_another_socket_is_another_one(processes: Processes) -> None:
     processes.write(20, "containerd", "-c", "/other.toml", "-a", "/run/other.sock")
     processes.write(21, "containerd", "-c", "/own.toml", "-a", "/run/containerd/containerd.sock")
-    assert running_places(running(processes), CONTAINERD_SOCKET).containerd_config == "/own.toml"
+    assert running_places(Node().kubelets.runtimes, CONTAINERD_SOCKET).containerd_config == "/own.toml"
 
 
 @root
 def test_a_runtime_of_another_user_names_nothing(processes: Processes) -> None:
     home = processes.write(20, "containerd", "-c", "/own.toml")
     os.chown(home, 1234, 1234)
-    assert running_places(running(processes), CONTAINERD_SOCKET).containerd_config == ""
+    assert running_places(Node().kubelets.runtimes, CONTAINERD_SOCKET).containerd_config == ""
 
 
 def test_a_source_is_stale_if_it_is_newer_than_what_is_written_from_it(tmp_path: Path) -> None:
@@ -325,7 +318,9 @@ def test_the_config_of_the_running_runtime_is_the_only_one(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["reg.io", "*"])
 def test_mirrors_of_the_config_itself_are_found(tmp_path: Path, name: str) -> None:
     registry = '[plugins."io.containerd.grpc.v1.cri".registry.mirrors'
-    file = write(tmp_path, CONFIG, f'{registry}."{name}"]\nendpoint = ["https://mirror.example", "plain"]\n')
+    file = write(
+        tmp_path, CONFIG, f'{registry}."{name}"]\nendpoint = ["https://mirror.example", 5, "plain"]\n'
+    )
     found = find(tmp_path)
     assert found is not None
     assert found.file == file
@@ -357,16 +352,13 @@ def test_a_file_that_containerd_cannot_use_may_name_a_mirror(tmp_path: Path, tex
     assert said.startswith(problem)
 
 
-def test_a_file_that_cannot_be_read_may_name_a_mirror(tmp_path: Path) -> None:
-    (tmp_path / CERTS / "reg.io" / "hosts.toml").mkdir(parents=True)
-    assert problem_of(tmp_path)[1] == "it cannot be read: Is a directory"
-
-
 @pytest.mark.parametrize("closed", [str(CONFIG), str(CERTS)])
 def test_what_may_not_be_read_may_name_a_mirror(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str
 ) -> None:
-    """Those who may not look cannot say that there is none."""
+    """Those who may not look cannot say that there is none; nor can they of a folder in place of a file."""
+    (tmp_path / CERTS / "folder.io" / "hosts.toml").mkdir(parents=True)
+    assert problem_of(tmp_path, "folder.io/app")[1] == "it cannot be read: Is a directory"
     write(tmp_path, CONFIG, "version = 3\n")
     write(tmp_path, CERTS / "other.io" / "hosts.toml", MIRROR)
     assert find(tmp_path) is None
@@ -394,14 +386,9 @@ def test_a_name_that_is_no_url_is_passed_over(tmp_path: Path) -> None:
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
 
 
-def read(root: Path) -> RegistrySection:
-    found = read_section(str(root / CONFIG), str(root))
-    assert found is not None
-    return found
-
-
-def test_no_config_is_no_section(tmp_path: Path) -> None:
-    assert read_section(str(tmp_path / CONFIG)) is None
+def write_mirror(root: Path, folder: str, host: str = "mirror.example") -> None:
+    """Write a mirror into a folder that a config may name."""
+    write(root, f"{folder}/reg.io/hosts.toml", f'[host."https://{host}"]\n')
 
 
 @pytest.mark.parametrize(
@@ -412,7 +399,8 @@ def test_the_folders_are_named_in_every_version(tmp_path: Path, section: str) ->
     write(tmp_path, CONFIG, 'imports = ["conf.d/*.toml"]\n')
     text = f'[plugins.{section}.registry]\nconfig_path = "/none:/opt/hosts"\n'
     write(tmp_path, "etc/containerd/conf.d/mirrors.toml", text)
-    assert read(tmp_path).folders == (str(tmp_path / "none"), str(tmp_path / "opt/hosts"))
+    write_mirror(tmp_path, "opt/hosts")
+    assert mirror_hosts(find(tmp_path)) == ["mirror.example"]
 
 
 def test_imports_are_looked_for_below_the_root(tmp_path: Path) -> None:
@@ -421,13 +409,16 @@ def test_imports_are_looked_for_below_the_root(tmp_path: Path) -> None:
     write(tmp_path, "etc/containerd/a.toml", 'imports = ["b.toml", "config.toml"]\n')
     text = '[plugins."io.containerd.cri.v1.images".registry]\nconfig_path = "/opt/certs"\n'
     write(tmp_path, "etc/containerd/b.toml", text)
-    assert read(tmp_path).folders == (str(tmp_path / "opt/certs"),)
+    write_mirror(tmp_path, "opt/certs")
+    assert mirror_hosts(find(tmp_path)) == ["mirror.example"]
 
 
 def test_a_later_file_overrides(tmp_path: Path) -> None:
     write(tmp_path, CONFIG, f'version = 3\nimports = ["b.toml"]\n[{CRI}.registry]\nconfig_path = "/a"\n')
     write(tmp_path, "etc/containerd/b.toml", f'[{CRI}.registry]\nconfig_path = "/b"\n')
-    assert read(tmp_path).folders == (str(tmp_path / "b"),)
+    for name in "ab":
+        write_mirror(tmp_path, name, f"{name}.example")
+    assert mirror_hosts(find(tmp_path)) == ["b.example"]
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -435,37 +426,27 @@ def test_a_plugin_that_two_files_set_is_merged_by_containerd_2_alone(tmp_path: P
     text = f'version = {version}\nimports = ["b.toml"]\n[{CRI}.registry]\nconfig_path = "/a"\n'
     write(tmp_path, CONFIG, text)
     write(tmp_path, "etc/containerd/b.toml", f"[{CRI}]\nenable_selinux = true\n")
+    write_mirror(tmp_path, "a")
     if version == 3:
-        assert read(tmp_path).folders == (str(tmp_path / "a"),)
-        return
-    with pytest.raises(TomlProblem) as caught:
-        read(tmp_path)
-    assert "which containerd 1 replaces and containerd 2 merges" in caught.value.problem
+        assert mirror_hosts(find(tmp_path)) == ["mirror.example"]
+    else:
+        assert "which containerd 1 replaces and containerd 2 merges" in problem_of(tmp_path)[1]
 
 
-def test_mirrors_and_logins_of_containerd_1_are_read(tmp_path: Path) -> None:
-    text = (
-        f'[{CRI}.registry.mirrors."reg.io"]\nendpoint = ["https://a", 5]\n'
-        f'[{CRI}.registry.configs."a".auth]\nusername = "u"\n[{CRI}.registry.configs."b".tls]\nx = 1\n'
-    )
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            f'[{CRI}.registry]\nconfig_path = "/a"\n[{CRI}.registry.mirrors.x]\nendpoint = ["https://a"]\n',
+            "does not start",
+        ),
+        ('imports = ["gone.toml"]\n', "gone.toml, which does not exist"),
+    ],
+    ids=["both kinds of mirrors", "an absent import"],
+)
+def test_what_stops_containerd_is_a_problem(tmp_path: Path, text: str, problem: str) -> None:
     write(tmp_path, CONFIG, text)
-    section = read(tmp_path)
-    assert (section.mirrors, section.logins) == ({"reg.io": ("https://a",)}, frozenset({"a"}))
-
-
-def test_both_kinds_of_mirrors_stop_the_cri_plugin(tmp_path: Path) -> None:
-    text = f'[{CRI}.registry]\nconfig_path = "/a"\n[{CRI}.registry.mirrors.x]\nendpoint = ["https://a"]\n'
-    write(tmp_path, CONFIG, text)
-    with pytest.raises(TomlProblem) as caught:
-        read(tmp_path)
-    assert "does not start" in caught.value.problem
-
-
-def test_an_import_that_is_absent_is_a_problem(tmp_path: Path) -> None:
-    write(tmp_path, CONFIG, 'imports = ["gone.toml"]\n')
-    with pytest.raises(TomlProblem) as caught:
-        read(tmp_path)
-    assert "gone.toml, which does not exist" in caught.value.problem
+    assert problem in problem_of(tmp_path)[1]
 
 
 DIGEST = f"@sha256:{'a' * 64}"
@@ -492,10 +473,6 @@ def places(root: Path, image: str) -> list[str]:
     assert found is not None
     assert found.problem == ""
     return [f"{each.host}/{each.repository}" for each in found.endpoints]
-
-
-def test_no_file_names_no_mirror(tmp_path: Path) -> None:
-    assert crio_mirrors(tmp_path, "reg.io/app") is None
 
 
 @pytest.mark.parametrize(
