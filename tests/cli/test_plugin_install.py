@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from keyferry import load_providers
-from keyferry.kit.install import PLUGINS
 from support.commands import run_in_process, run_keyferry
-from support.plugins import provider_entry, write_config
+from support.plugins import provider_entry, write_config, write_executable
 from support.sdk_plugins import SOURCE, request_bytes
 
 
@@ -28,13 +31,31 @@ def docker_config(folder: Path) -> Path:
     return path
 
 
-def test_without_a_name_all_are_listed() -> None:
-    """With what they stand in for."""
-    done = run_in_process("plugin", "install")
+def install(folder: Path, *words: str, name: str = "plugin") -> subprocess.CompletedProcess[str]:
+    """Install the plugin ``static`` under a name."""
+    return run_in_process("plugin", "install", "static", "--bin-dir", str(folder), "--as", name, *words)
+
+
+def start(path: Path, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a program with nothing but *env* in its environment."""
+    return subprocess.run([path, *words], cwd=cwd, env=env, input=b"", capture_output=True, check=False)
+
+
+def test_all_that_are_listed_can_be_installed(tmp_path: Path) -> None:
+    """Under the names of those they stand in for; one that stands in for none keeps its own."""
+    listed = run_in_process("plugin", "install")
+    assert listed.returncode == 0
+    plugins = re.findall(r"^(\S+) +(?:image|cluster) ", listed.stdout, re.MULTILINE)
+    assert {"ecr", "gcr", "acr", "static", "federate", "eks", "gke", "aks", "oidc"} < set(plugins)
+    done = run_in_process("plugin", "install", *plugins, "--bin-dir", str(tmp_path), "--upstream-name")
     assert done.returncode == 0
-    for plugin in PLUGINS.values():
-        assert plugin.program in done.stdout
-        assert plugin.upstream in done.stdout
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) == len(plugins)
+    assert {"auth-provider-gcp", "ecr-credential-provider", "keyferry-static"} < set(names)
+    for name in names:
+        shown = start(tmp_path / name, "--version")
+        assert (shown.returncode, shown.stdout.startswith(f"{name} (keyferry ".encode())) == (0, True)
+        assert name.startswith("keyferry-") or name in listed.stdout
 
 
 def test_an_installed_plugin_serves_a_lookup(tmp_path: Path) -> None:
@@ -51,46 +72,173 @@ def test_an_installed_plugin_serves_a_lookup(tmp_path: Path) -> None:
     assert [(each.username, each.password) for each in answer.credentials] == [("user", "pass-word")]
 
 
-def test_several_get_the_names_of_those_they_stand_in_for(tmp_path: Path) -> None:
-    """And one that stands in for none keeps its own."""
-    done = run_in_process(
-        "plugin", "install", "ecr", "gcr", "static", "--bin-dir", str(tmp_path), "--upstream-name"
-    )
-    assert done.returncode == 0
-    names = ["auth-provider-gcp", "ecr-credential-provider", "keyferry-static"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
-    for name in names:
-        shown = subprocess.run(
-            [tmp_path / name, "--version"], env={}, capture_output=True, text=True, check=True
-        )
-        assert shown.stdout.startswith(f"{name} (keyferry ")
-
-
-def test_a_name_of_the_users_own(tmp_path: Path) -> None:
-    """It is updated by the same words; a program of another plugin, or of somebody else, is not replaced unasked."""
-    words = ("plugin", "install", "eks", "--bin-dir", str(tmp_path), "--as", "my-login")
-    path = tmp_path / "my-login"
-    assert run_in_process(*words).stdout == f"{path}\n"
-    again = run_in_process(*words)
-    assert (again.returncode, again.stdout, again.stderr) == (
-        0,
-        f"{path}\n",
-        f"keyferry: {path} is up to date\n",
-    )
-    current = path.read_text()
-    path.write_text(current.replace(sys.executable, "/opt/older/python3"))
-    older = run_in_process(*words)
-    assert older.stderr == (
-        f"keyferry: {path} is updated; it was a program of the same plugin, with /opt/older/python3\n"
-    )
-    assert path.read_text() == current
-    for other in (("plugin", "install", "gke", *words[3:]), words):
-        refused = run_in_process(*other)
-        assert (refused.returncode, refused.stdout) == (3, "")
-        assert "exists already; replace it with --force" in refused.stderr
-        path.write_text("#!/bin/sh\n")
+def test_a_program_of_another_plugin_is_not_replaced_unasked(tmp_path: Path) -> None:
+    assert install(tmp_path).stdout == f"{tmp_path}/plugin\n"
+    words = ("plugin", "install", "gke", "--bin-dir", str(tmp_path), "--as", "plugin")
+    refused = run_in_process(*words)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "exists already; replace it with --force" in refused.stderr
     assert run_in_process(*words, "--force").returncode == 0
+
+
+@pytest.mark.parametrize("umask", [0, 0o077, 0o777])
+def test_the_rights_of_a_program_are_not_the_umasks(umask: int, tmp_path: Path) -> None:
+    """Everybody may run it, its owner alone may change it."""
+    before = os.umask(umask)
+    try:
+        assert install(tmp_path).returncode == 0
+    finally:
+        os.umask(before)
+    assert (tmp_path / "plugin").stat().st_mode & 0o7777 == 0o755
+
+
+def test_nothing_of_the_user_gets_into_a_program(tmp_path: Path) -> None:
+    """Neither by variables of Python nor by the folder it is started in, nor by the one it is in."""
+    bin_dir, evil = tmp_path / "bin", tmp_path / "evil"
+    modules = ("keyferry", "keyferry_plugins", "os", "sitecustomize", "usercustomize", "stat", "static")
+    for folder in (bin_dir, evil):
+        folder.mkdir()
+        for name in modules:
+            (folder / f"{name}.py").write_text("print('evil'); raise SystemExit(66)\n")
+    assert install(bin_dir).returncode == 0
+    env = {
+        "PYTHONPATH": str(evil),
+        "PYTHONSTARTUP": str(evil / "os.py"),
+        "PYTHONHOME": str(evil),
+        "PYTHONUSERBASE": str(evil),
+        "PYTHONINSPECT": "1",
+        "PYTHONWARNINGS": "error",
+        "HOME": str(evil),
+    }
+    done = start(bin_dir / "plugin", "--version", cwd=evil, **env)
+    assert (done.returncode, b"evil" in done.stdout + done.stderr) == (0, False)
+
+
+def test_a_program_says_the_name_it_was_started_by(tmp_path: Path) -> None:
+    """It works from anywhere and by a link."""
+    install(tmp_path)
+    (tmp_path / "other name").symlink_to("plugin")
+    done = start(tmp_path / "other name", "--version", cwd=Path("/"))
+    assert done.stdout.startswith(b"other name (keyferry ")
+
+
+STRANGE = {
+    "blank": "with a blank",
+    "quote": 'it\'s "quoted" `x` $HOME',
+    "quotes": "''a''",
+    "long": "x" * 200,
+    "umlaut": "\u00e4\u20ac",
+    "long-umlaut": "\u00e4" * 70,
+    "no-utf-8": "\udcff\udcfe and a blank",
+    "no-utf-8-plain": "\udcff\udcfe",
+    "semicolon": "a;b&c|d",
+    "tab": "a\tb",
+}
+
+
+@pytest.mark.parametrize("name", STRANGE.values(), ids=STRANGE)
+def test_an_interpreter_with_a_strange_path_is_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By way of a shell, where the kernel's own way does not do; arguments arrive as they are."""
+    (tmp_path / name).mkdir()
+    python = write_executable(tmp_path / name / "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert install(tmp_path).returncode == 0
+    done = start(tmp_path / "plugin", "--versio n", "*", "$HOME", PATH="/usr/bin:/bin")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(b"plugin: unknown flag '--versio n'"), done.stderr
+
+
+@pytest.mark.parametrize("python", ["/a\\x/python", "/a\nb/python", "/a\rb/python"])
+def test_a_path_that_cannot_be_written_is_refused(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Better no program than one that does something else."""
+    monkeypatch.setattr(sys, "executable", python)
+    done = install(tmp_path)
+    assert (done.returncode, "cannot be written into a program" in done.stderr) == (3, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_is_replaced_on_request_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("mine")
+    for name, target in (("plugin", "victim"), ("dangling", "nowhere")):
+        (tmp_path / name).symlink_to(target)
+        done = install(tmp_path, name=name)
+        assert (done.returncode, "exists already; replace it with --force" in done.stderr) == (3, True)
+        assert install(tmp_path, "--force", name=name).returncode == 0
+        assert not (tmp_path / name).is_symlink()
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert not (tmp_path / "nowhere").exists()
+
+
+PYTHONS = [
+    "/usr/bin/python3",
+    "/opt/my python/bin/python3",
+    "/opt/it's/python3",
+    "/" + "long/" * 40 + "python3",
+]
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_an_older_program_of_the_same_plugin_is_updated(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was written for another Python, or is not executable; the one that is up to date is recognised."""
+    path = tmp_path / "plugin"
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(sys, "executable", python)
+        assert install(tmp_path).returncode == 0
+    before = f"{path} is updated; it was a program of the same plugin, with "
+    assert install(tmp_path).stderr == f"keyferry: {before}{python}\n"
+    current = path.read_text()
+    assert sys.executable in current
+    assert install(tmp_path).stderr == f"keyferry: {path} is up to date\n"
+    path.chmod(0o644)
+    assert before in install(tmp_path).stderr
+    assert (path.read_text(), path.stat().st_mode & 0o777) == (current, 0o755)
+
+
+FOREIGN: dict[str, Callable[[str], str]] = {
+    "another-plugin": lambda text: text.replace("keyferry_plugins.static", "keyferry_plugins.federate"),
+    "a-line-more": lambda text: text.replace("import sys", "import os\nimport sys"),
+    "a-line-after": lambda text: f"{text}print()\n",
+    "another-call": lambda text: text.replace("sys.path += [", "sys.path += list([").replace("]\n", "])\n"),
+    "no-interpreter": lambda text: text.partition("\n")[2],
+    "other-options": lambda text: text.replace(" -IS", " -I"),
+    "no-name": lambda text: f"#! -IS\n{text.partition(chr(10))[2]}",
+    "a-name-that-is-never-written": lambda text: f"#!/a\\b -IS\n{text.partition(chr(10))[2]}",
+    "empty": lambda _: "",
+    "binary": lambda _: "\x7fELF\x00",
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_program_of_somebody_else_is_kept(case: str, tmp_path: Path) -> None:
+    """Also one of ours that somebody has changed; --force replaces it."""
+    install(tmp_path)
+    path = tmp_path / "plugin"
+    current = path.read_text()
+    text = FOREIGN[case](current)
+    assert text != current
+    path.write_text(text)
+    done = install(tmp_path)
+    assert (done.returncode, done.stdout, path.read_text()) == (3, "", text)
+    assert "exists already; replace it with --force" in done.stderr
+    assert install(tmp_path, "--force").returncode == 0
     assert path.read_text() == current
+
+
+def test_a_place_that_does_not_do_is_said_and_left_clean(tmp_path: Path) -> None:
+    """A folder in the program's place, and no folder at all, with the words that make it."""
+    (tmp_path / "plugin" / "x").mkdir(parents=True)
+    done = install(tmp_path, "--force")
+    assert (done.returncode, "cannot be written: is a directory" in done.stderr) == (3, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["plugin"]
+    done = install(tmp_path / "no where")
+    assert done.returncode == 3
+    assert f"is not a folder; create it with: mkdir -p '{tmp_path}/no where'" in done.stderr
 
 
 WRONG = {
@@ -114,25 +262,15 @@ def test_what_makes_no_sense_is_wrong_usage(case: tuple[tuple[str, ...], str], t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    """With the words that make it."""
-    done = run_in_process("plugin", "install", "ecr", "--bin-dir", str(tmp_path / "bin"))
-    assert done.returncode == 3
-    assert f"create it with: mkdir -p {tmp_path}/bin" in done.stderr
-
-
 def test_an_installation_from_a_wheel_is_found_in_its_own_place(tmp_path: Path) -> None:
     """In an environment with a blank in its path, far from these sources, the launcher runs that installation."""
     home = tmp_path / "an env"
     venv.create(home, symlinks=True, with_pip=False)
     python = home / "bin" / "python3"
-    site = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
-        capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
+    site = sysconfig.get_path("purelib", "venv", {"base": str(home)})
     # What a wheel's installation is: the packages, copied.
     for package in ("keyferry", "keyferry_plugins"):
-        subprocess.run(["cp", "-r", os.path.join(SOURCE, package), site], check=True)
+        shutil.copytree(os.path.join(SOURCE, package), os.path.join(site, package))
     bin_dir = tmp_path / "bin"
     bin_dir.mkdir()
     code = "import sys; from keyferry.cli.main import run; sys.exit(run())"

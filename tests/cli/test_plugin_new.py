@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,11 @@ def new(folder: Path, *words: str) -> Path:
     done = run_in_process("plugin", "new", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert f"next: cd {words[0]} && {PYTHON} -m pip install pytest && {PYTHON} -m pytest\n" in done.stderr
-    listed = done.stdout.split()
-    assert all((folder / path).is_file() for path in listed)
-    return folder / words[0]
+    project = folder / words[0]
+    written = [path for path in project.rglob("*") if path.is_file()]
+    assert sorted(done.stdout.split()) == sorted(str(path.relative_to(folder)) for path in written)
+    assert not any("{{" in path.read_text() or path.stat().st_mode & 0o111 for path in written)
+    return project
 
 
 def launcher(folder: Path, project: Path, name: str) -> Path:
@@ -55,6 +58,9 @@ def test_a_new_project_passes_its_own_tests(words: tuple[str, ...], tests: int, 
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{tests} passed" in done.stdout
+    packaging = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    assert packaging["name"] == words[0]
+    assert packaging["scripts"] == {words[0]: f"{words[0].replace('-', '_')}.plugin:main"}
 
 
 @pytest.mark.parametrize("name", ["acme-registry", "yes", "null"])
@@ -130,20 +136,49 @@ def test_a_project_can_be_written_elsewhere(tmp_path: Path) -> None:
     assert (tmp_path / "my work" / "acme" / "src" / "acme" / "plugin.py").is_file()
 
 
-@pytest.mark.parametrize("name", ["Acme", "../acme", "json", "a b", ""])
-def test_a_bad_name_is_wrong_usage(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["a", "a1", "a-1-b", "a" * 63])
+def test_names_that_a_program_a_module_and_a_config_can_have(name: str, tmp_path: Path) -> None:
+    new(tmp_path, name)
+
+
+BAD_NAMES = [
+    "", "A", "Acme", "1a", "-a", "a-", "a--b", "a_b", "a.b", "a b", "a/b", "../a", ".", "a\n", "\u00e4", "a\u0131",
+    "a" * 64, "{{name}}", "$(id)", "a;b", "\u0430cme",
+]  # fmt: skip
+# A module of that name would hide the one that Python or the tests mean.
+TAKEN = ["class", "import", "json", "os", "test", "types", "keyferry", "pytest", "conftest"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        *((name, "expected lower-case letters") for name in BAD_NAMES),
+        *((name, "Python, keyferry or the tests have a module of that name") for name in TAKEN),
+    ],
+    ids=ascii,
+)
+def test_a_bad_name_is_wrong_usage(name: str, rule: str, tmp_path: Path) -> None:
     """Status 2, the rule, and no file."""
-    done = run_in_process("plugin", "new", name, cwd=tmp_path)
+    done = run_in_process("plugin", "new", "--", name, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"keyferry: {name!r} is not a valid name of a plugin: " in done.stderr
+    assert "is not a valid name of a plugin: " in done.stderr
+    assert rule in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     """Status 3, and nothing in it is touched."""
-    new(tmp_path, "acme")
-    before = {path: path.read_bytes() for path in (tmp_path / "acme").rglob("*") if path.is_file()}
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / ".hidden").write_text("mine")
     done = run_in_process("plugin", "new", "acme", "--kind", "cluster", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
-    assert "'acme' is not empty" in done.stderr
-    assert {path: path.read_bytes() for path in (tmp_path / "acme").rglob("*") if path.is_file()} == before
+    assert "'acme' is not empty; choose another folder with --to" in done.stderr
+    assert [path.name for path in (tmp_path / "acme").iterdir()] == [".hidden"]
+
+
+@pytest.mark.parametrize(("place", "words"), [("file", "file exists"), ("file/below", "not a directory")])
+def test_a_place_that_cannot_be_written_is_said(place: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    done = run_in_process("plugin", "new", "acme", "--to", place, cwd=tmp_path)
+    assert (done.returncode, words in done.stderr) == (3, True)
+    assert (tmp_path / "file").read_text() == "mine"
