@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 
 import keyferry
-from keyferry.explain.cluster import uses
 from support.commands import WIDTH, Node
 from support.fake_cloud import Received, Reply
 from support.images import build, push
@@ -589,7 +588,7 @@ def test_a_real_registry_that_no_longer_knows_the_password(world: PullsWorld, tm
 
 def test_a_bound_that_is_reached_is_told(world: PullsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is beyond it is unknown, so that the answer is no yes."""
-    monkeypatch.setattr(uses, "MAX_USES", 3)
+    monkeypatch.setattr("keyferry.explain.cluster.uses.MAX_USES", 3)
     for at in range(5):
         world.images[image(f"app:v{at}", OTHER)] = None
         world.add_pods(2, image(f"app:v{at}", OTHER))

@@ -9,6 +9,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,11 @@ import pytest
 import yaml
 
 import keyferry
-from support.bobs_cluster import BobsCluster
+from support.bobs_cluster import BobsCluster, bobs_cluster
 from support.commands import run_in_process
-from support.kube import TOKEN, Kube
+from support.kube import TOKEN
 from support.kube_commands import Done
-from support.kubernetes_api import KubernetesApi, account, pod, pull_secret
+from support.kubernetes_api import account, pod, pull_secret
 from support.plugins import PATIENCE_SECONDS
 from support.pod_world import pod_status
 from support.pull_reports import aged, failed, no_such_host, not_found, running, unauthorized
@@ -97,16 +99,24 @@ def blocks(done: Done) -> list[str]:
     return [" ".join(block.split()) for block in done.stdout.strip().split("\n\n")]
 
 
-def shop(api: KubernetesApi) -> WaitingWorld:
-    """Return a world without pods that runs nothing."""
-    return WaitingWorld(api)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BobsCluster]:
+    """The cluster with all that wait, which no test changes."""
+    with bobs_cluster(tmp_path_factory.mktemp("whole")) as found:
+        make_waiting_world(found.api)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def shown(whole: BobsCluster) -> Callable[..., Done]:
+    """The command, for that cluster; what it printed once is not asked for again."""
+    return cache(whole.explain)
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_two_hundred_pods_are_thirteen_lines_of_thought(bob: BobsCluster, columns: int) -> None:
+def test_two_hundred_pods_are_thirteen_lines_of_thought(shown: Callable[..., Done], columns: int) -> None:
     """The verdict first, then the most frequent cause; each with its image, how long, an example and what to do."""
-    make_waiting_world(bob.api)
-    done = bob.explain("-A", columns=columns)
+    done = shown("-A", columns=columns)
     assert done.returncode == 1, done.stderr
     verdict, *causes, more = blocks(done)
     assert verdict == f"✗ {WAITING} of {WAITING + RUNNING:,} pods wait for an image, by 13 causes"
@@ -122,22 +132,20 @@ def test_two_hundred_pods_are_thirteen_lines_of_thought(bob: BobsCluster, column
         assert len(line) <= columns or "keyferry explain" in line, line
 
 
-def test_the_example_is_explained_by_its_command(bob: BobsCluster) -> None:
+def test_the_example_is_explained_by_its_command(whole: BobsCluster) -> None:
     """With the options of the question, so that it can be pasted; and it says the same."""
-    make_waiting_world(bob.api)
-    (cause,) = document(bob.explain("-n", "billing", "--context", "test", "-o", "json"))["causes"]
+    (cause,) = document(whole.explain("-n", "billing", "--context", "test", "-o", "json"))["causes"]
     program, command, *words = cause["example"]["command"].split()
     assert (program, command, *words[-2:]) == ("keyferry", "explain", "--context", "test")
-    alone = bob.explain(*words, "-o", "json")
+    alone = whole.explain(*words, "-o", "json")
     assert alone.returncode == 5
     explanation = json.loads(alone.stdout)["pods"][0]["images"][0]["explanation"]
     assert (explanation["cause"], explanation["cure"]) == (cause["cause"], cause["cure"])
 
 
-def test_programs_get_all_of_it(bob: BobsCluster) -> None:
+def test_programs_get_all_of_it(whole: BobsCluster, shown: Callable[..., Done]) -> None:
     """As JSON, as YAML, and from Python."""
-    make_waiting_world(bob.api)
-    found = document(bob.explain("-A", "-o", "json"))
+    found = document(shown("-A", "-o", "json"))
     assert (found["pods"], found["waiting"]) == (WAITING + RUNNING, WAITING)
     assert [each["pods"] for each in found["causes"]] == [number for number, *_ in CAUSES]
     first = found["causes"][0]
@@ -146,18 +154,17 @@ def test_programs_get_all_of_it(bob: BobsCluster) -> None:
     assert first["images"] == [app()]
     assert (first["sure"], first["case"], len(first["examples"])) == (True, "no-credential", 20)
     assert first["said"].startswith("ImagePullBackOff: Back-off pulling image")
-    as_yaml = yaml.safe_load(bob.explain("-A", "-o", "yaml").stdout)
+    as_yaml = yaml.safe_load(shown("-A", "-o", "yaml").stdout)
     assert [each["id"] for each in as_yaml["causes"]] == [each["id"] for each in found["causes"]]
-    cluster = keyferry.ClusterOptions(kubeconfig=str(bob.kube.path))
+    cluster = keyferry.ClusterOptions(kubeconfig=str(whole.kube.path))
     result = keyferry.explain_cluster(keyferry.Request(all_namespaces=True, cluster=cluster))
     assert [each.id for each in result.causes] == [each["id"] for each in found["causes"]]
     assert result.verdict is keyferry.PullVerdict.NO
 
 
-def test_the_wide_form_has_all_cures_and_names(bob: BobsCluster) -> None:
+def test_the_wide_form_has_all_cures_and_names(shown: Callable[..., Done]) -> None:
     """Everything that can be pasted, the kubelet's own words, namespaces, nodes and pods."""
-    make_waiting_world(bob.api)
-    text = bob.explain("-A", "-o", "wide").stdout
+    text = shown("-A", "-o", "wide").stdout
     assert "kubectl create secret docker-registry regcred -n cart --docker-server=registry.example" in text
     assert re.search(r"NAMESPACES\n  cart, checkout, shop\n", text)
     assert re.search(r"PODS\n  cart/web-001, .*and 10 more\n", text, re.DOTALL)
@@ -176,10 +183,12 @@ def test_what_pods_share_is_read_once(bob: BobsCluster) -> None:
     assert len(paths) < WAITING / 2
 
 
-def test_without_the_right_to_read_secrets_the_kubelets_words_decide(bob: BobsCluster) -> None:
+def test_without_the_right_to_read_secrets_the_kubelets_words_decide(
+    bob: BobsCluster, shown: Callable[..., Done]
+) -> None:
     """What needs no secret is as sure as before; where a secret decides, it is not known."""
     make_waiting_world(bob.api)
-    before = document(bob.explain("-A", "-o", "json"))
+    before = document(shown("-A", "-o", "json"))
     bob.api.users[TOKEN].permitted = {("list", "pods", "*")}
     done = bob.explain("-A", "-o", "json")
     assert done.returncode == 1
@@ -194,7 +203,7 @@ def test_without_the_right_to_read_secrets_the_kubelets_words_decide(bob: BobsCl
 
 def test_secrets_that_may_not_be_read_are_one_cause(bob: BobsCluster) -> None:
     """Whatever their names and however many a pod lists: all that is known is what the kubelet says, and who may."""
-    world = shop(bob.api)
+    world = WaitingWorld(bob.api)
     lists = [(f"team-{at}", (f"team-{at}-login", "copy")[: 1 + at % 2]) for at in range(6)]
     for namespace, names in lists:
         world.add(1, namespace, failed(app(), unauthorized(app())), app(), secrets=names)
@@ -209,42 +218,39 @@ def test_secrets_that_may_not_be_read_are_one_cause(bob: BobsCluster) -> None:
     assert other["namespaces"] == ["other"]
 
 
-def test_the_names_of_one_pod_are_told_as_its_own(bob: BobsCluster) -> None:
+def test_the_names_of_one_pod_are_told_as_its_own(shown: Callable[..., Done]) -> None:
     """Of pods in several namespaces, with several images and on several nodes; what all have is told of all."""
-    make_waiting_world(bob.api)
-    text = " ".join(bob.explain("-A", columns=1_000).stdout.split())
+    text = " ".join(shown("-A", columns=1_000).stdout.split())
     assert "does not exist in 'cart' (for example): the kubelet pulls without it" in text
     assert "create it in 'cart' (for example); the kubelet's next attempt uses it" in text
     assert f"{app('model:v5')} (for example)" in text
     assert "the pod is on node 'node-4' (for example), and" in text
     assert "pull secret billing/billing-login (401 Unauthorized)" in text
-    wide = " ".join(bob.explain("-A", "-o", "wide", columns=1_000).stdout.split())
+    wide = " ".join(shown("-A", "-o", "wide", columns=1_000).stdout.split())
     assert "does not exist in 'cart' (for example)" in wide
-    alone = " ".join(bob.explain("-n", "cart", columns=1_000).stdout.split())
+    alone = " ".join(shown("-n", "cart", columns=1_000).stdout.split())
     assert "(for example)" not in alone
 
 
-def test_what_stands_alone_says_nothing_of_lines_that_are_not_shown(bob: BobsCluster) -> None:
+def test_what_stands_alone_says_nothing_of_lines_that_are_not_shown(shown: Callable[..., Done]) -> None:
     """Those are in the wide form; a cure whose line explains the pod with another option is that command."""
-    make_waiting_world(bob.api)
-    text = " ".join(bob.explain("-A", columns=1_000).stdout.split())
+    text = " ".join(shown("-A", columns=1_000).stdout.split())
     assert not re.search("write this|-saved|here with|and below|, there", text)
     assert "the kubelet tries again within five minutes" in text
     assert re.search(r"or ask the node itself keyferry explain pod/web-\d+ -n search --on-node", text)
-    wide = bob.explain("-A", "-o", "wide", columns=1_000).stdout
+    wide = shown("-A", "-o", "wide", columns=1_000).stdout
     assert "billing-login-saved.* keeps the secret as it is now" in wide
 
 
-def test_the_summary_is_the_same_at_every_read(bob: BobsCluster) -> None:
+def test_the_summary_is_the_same_at_every_read(shown: Callable[..., Done]) -> None:
     """It has no ages, also where nothing is sure."""
-    make_waiting_world(bob.api)
-    for cause in document(bob.explain("-A", "-o", "json"))["causes"]:
+    for cause in document(shown("-A", "-o", "json"))["causes"]:
         assert not re.search(r"\bago\b", cause["summary"]), cause["summary"]
 
 
 def test_nothing_is_sure(bob: BobsCluster) -> None:
     """Exit 6: pods wait, and of no cause it is known that it is one."""
-    world = shop(bob.api)
+    world = WaitingWorld(bob.api)
     world.add(2, "shop", failed(app(), unauthorized(app())), app())
     done = bob.explain("-A")
     assert done.returncode == 6, done.stdout
@@ -271,7 +277,7 @@ def test_all_is_well(bob: BobsCluster) -> None:
 
 def test_the_namespace_of_the_context_is_meant_unless_another_is_given(bob: BobsCluster) -> None:
     """The words of kubectl: nothing, -n, -l, --field-selector, --node and -A."""
-    world = shop(bob.api)
+    world = WaitingWorld(bob.api)
     world.add(1, "default", failed(app(), no_such_host(app())), app(), node="node-1")
     world.add(2, "shop", failed(app(), no_such_host(app())), app(), node="node-2")
     made = bob.api.objects["", "pods", "shop", "web-003"]
@@ -331,7 +337,7 @@ def secret_through_a_pipe(*secrets: dict[str, Any]) -> str:
 
 def test_a_secret_of_a_file_counts_for_the_pods_that_list_it(bob: BobsCluster) -> None:
     """In its own namespace; of the pods of others, and of those that list another, the cause stays the same."""
-    world, image = shop(bob.api), app()
+    world, image = WaitingWorld(bob.api), app()
     for namespace, name in (("cart", "regcred"), ("bill", "regcred"), ("bill", "other")):
         world.add(1, namespace, failed(image, unauthorized(image)), image, secrets=(name,))
     path = secret_through_a_pipe(pull_secret("regcred", "bill", REGISTRY, "alice:kf-marked-password"))
@@ -347,7 +353,7 @@ def test_a_secret_of_a_file_counts_for_the_pods_that_list_it(bob: BobsCluster) -
 
 def test_an_object_that_cannot_be_read_leaves_it_open(bob: BobsCluster) -> None:
     """It says nothing about why the pod waits."""
-    world = shop(bob.api)
+    world = WaitingWorld(bob.api)
     world.add(1, "shop", failed(app(), unauthorized(app())), app(), secrets=("odd",))
     world.add_secret("odd", "shop", "", data="none")
     done = bob.explain("-A", "-o", "json")
@@ -357,7 +363,7 @@ def test_an_object_that_cannot_be_read_leaves_it_open(bob: BobsCluster) -> None:
 
 def test_this_machines_files_count_for_one_node(bob: BobsCluster, tmp_path: Path) -> None:
     """With --here for the node that is named; those below a host root only if its kubelet tells which node it is."""
-    world = shop(bob.api)
+    world = WaitingWorld(bob.api)
     world.add(2, "shop", failed(app(), unauthorized(app())), app(), node="node-1")
     (tmp_path / "host").mkdir()
     here = bob.explain("-A", "--node", "node-1", "--here")
@@ -447,7 +453,7 @@ def test_a_volume_that_is_an_image_is_what_its_containers_wait_for(bob: BobsClus
     """The container's state names the volume's image; of one pod alone the same is said."""
     model = app("model:v5")
     volume = {"name": "model", "image": {"reference": model}}
-    shop(bob.api).add(1, "ml", failed(model, no_such_host(model)), app(), volumes=[volume])
+    WaitingWorld(bob.api).add(1, "ml", failed(model, no_such_host(model)), app(), volumes=[volume])
     (cause,) = document(bob.explain("-A", "-o", "json"))["causes"]
     assert (cause["images"], cause["sure"]) == ([model], True)
     assert cause["text"].startswith(f"the node cannot resolve {REGISTRY}")
@@ -456,18 +462,18 @@ def test_a_volume_that_is_an_image_is_what_its_containers_wait_for(bob: BobsClus
     assert f"image volume model: {model}" in " ".join(alone.stdout.split())
 
 
-def watching(kube: Kube, *words: str) -> subprocess.Popen[str]:
+def watching(bob: BobsCluster, *words: str) -> subprocess.Popen[str]:
     """Start to watch, through a pipe."""
     command = [sys.executable, "-m", "keyferry", "explain", "--watch", "--interval", "0.05", *words]
-    env = {**os.environ, "KUBECONFIG": str(kube.path), "KUBERC": "", "HOME": str(kube.folder)}
+    env = {**os.environ, **bob.env}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
 def test_watch_prints_what_changes(bob: BobsCluster) -> None:
     """First all, then each cause that is new, has more or fewer pods, or is gone; until it is interrupted."""
-    world = shop(bob.api)
+    world = WaitingWorld(bob.api)
     world.add(2, "shop", failed(app(), no_such_host(app())), app())
-    with watching(bob.kube, "-n", "shop") as process:
+    with watching(bob, "-n", "shop") as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("✗ 2 of 2 pods in namespace shop wait")
         lines = iter(process.stdout.readline, "")
@@ -491,9 +497,9 @@ def test_watch_prints_what_changes(bob: BobsCluster) -> None:
 
 def test_watch_prints_documents_for_programs(bob: BobsCluster) -> None:
     """One after each change."""
-    world = shop(bob.api)
+    world = WaitingWorld(bob.api)
     world.add(2, "shop", failed(app(), no_such_host(app())), app())
-    with watching(bob.kube, "-n", "shop", "-o", "json") as process:
+    with watching(bob, "-n", "shop", "-o", "json") as process:
         assert process.stdout is not None
 
         def read() -> dict[str, Any]:
@@ -514,11 +520,10 @@ def test_watch_prints_documents_for_programs(bob: BobsCluster) -> None:
 
 def test_watch_redraws_a_terminal(bob: BobsCluster) -> None:
     """The newest answer in the same place; Ctrl-C ends it."""
-    world = shop(bob.api)
+    world = WaitingWorld(bob.api)
     world.add(2, "shop", failed(app(), no_such_host(app())), app())
     command = (sys.executable, "-m", "keyferry", "explain", "-n", "shop", "--watch", "--interval", "0.05")
-    env = {"KUBECONFIG": str(bob.kube.path), "KUBERC": "", "HOME": str(bob.kube.folder)}
-    with Terminal(command, env=env) as terminal:
+    with Terminal(command, env=bob.env) as terminal:
         terminal.read_until("2 of 2 pods")
         world.add(1, "shop", failed(app(), no_such_host(app())), app())
         raw = terminal.read_until("3 of 3 pods")
@@ -530,13 +535,12 @@ def test_watch_redraws_a_terminal(bob: BobsCluster) -> None:
 def test_watch_ends_if_the_first_list_fails(bob: BobsCluster) -> None:
     """There is nothing to follow."""
     bob.api.users[TOKEN].permitted = set()
-    with watching(bob.kube, "-n", "shop") as process:
-        assert process.wait(PATIENCE_SECONDS) == 5
+    assert bob.explain("--watch", "-n", "shop").returncode == 5
 
 
 def test_many_namespaces_may_have_one_cause(bob: BobsCluster) -> None:
     """Each has its own secrets and account, which are looked at."""
-    world = shop(bob.api)
+    world = WaitingWorld(bob.api)
     for at in range(40):
         world.add(1, f"team-{at}", failed(app(), unauthorized(app())), app(), secrets=("regcred",))
     (cause,) = document(bob.explain("-A", "-o", "json"))["causes"]
