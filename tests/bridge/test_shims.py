@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from keyferry._net import agent
 from keyferry._net.messages import MAX_HEAD_BYTES
 from keyferry.bridge.kubelet_install import python_shim
-from keyferry.bridge.shim import read_members, unquote
+from keyferry.bridge.shim import read_answer, read_members, unquote
 from keyferry.invoke.shim import MAX_SHIM_BYTES
 from support import parts
 from support.agent_server import (
@@ -42,6 +42,8 @@ from support.shims import IMAGE, KINDS, SOURCE, Place, Shim, build, request
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet's shim is for Linux")
 # What another program has to run is not executed as it is.
 direct = pytest.mark.parametrize("shim", ["python", "native", "sanitized"], indirect=True)
+# Tables run one build in each language.
+in_both_languages = pytest.mark.parametrize("shim", ["python", "sanitized"], indirect=True)
 FAILED = {"outcome": "failed", "exitCode": 7, "stderr": 'no \u00e9 "luck"\nat all\n', "message": "status 7"}
 
 
@@ -141,34 +143,41 @@ GARBAGE: dict[str, Answer] = {
     "another kind": {**answered(), "response": {**response(), "kind": "Secret"}},
     "too deep": raw(b'{"outcome":"noMatch","a":' + b"[" * 65 + b"]" * 65 + b"}"),
 }
-UNSTARTED = {"outcome": "notStarted", "message": "plugin 'provider': the executable is missing"}
-REFUSALS = {
-    "UnknownProvider": 404,
-    "Forbidden": 403,
-    "BadRequest": 400,
-    "TooMany": 429,
-    "Stopping": 503,
-    "X": 500,
+UNUSABLE: dict[str, Answer] = {
+    **GARBAGE,
+    # Only the agent's place lacks something, such as a library of the host.
+    "a plugin that was not started": {"outcome": "notStarted", "message": "plugin 'provider': is missing"},
+    "an unknown provider": (404, refusal("UnknownProvider")),
+    "forbidden": (403, refusal("Forbidden")),
+    "a bad request": (400, refusal("BadRequest")),
+    "too many requests": (429, refusal("TooMany")),
+    "an agent that stops": (503, refusal("Stopping")),
+    "a fault": (500, refusal("X")),
 }
 
 
-@pytest.mark.parametrize("what", GARBAGE)
-def test_garbage_falls_back(place: Place, what: str) -> None:
-    with serving(place.socket, lambda _: GARBAGE[what]):
+@pytest.mark.parametrize("what", ["no HTTP", "cut", "a plugin that was not started", "forbidden"])
+def test_what_cannot_be_used_falls_back(place: Place, what: str) -> None:
+    with serving(place.socket, lambda _: UNUSABLE[what]):
         check_fallback(place, place.run())
 
 
-def test_a_plugin_that_the_agent_cannot_start_is_run_here(place: Place) -> None:
-    """Only the agent's place lacks something, such as a library of the host."""
-    with serving(place.socket, lambda _: UNSTARTED):
+@pytest.mark.parametrize("shim", ["sanitized"], indirect=True)
+@pytest.mark.parametrize("what", UNUSABLE)
+def test_in_c_whatever_cannot_be_used_falls_back(place: Place, what: str) -> None:
+    with serving(place.socket, lambda _: UNUSABLE[what]):
         check_fallback(place, place.run())
 
 
-@pytest.mark.parametrize("reason", REFUSALS)
-def test_every_refusal_falls_back(place: Place, reason: str) -> None:
-    """An unknown provider, a forbidden caller, an agent that stops."""
-    with serving(place.socket, lambda _: (REFUSALS[reason], refusal(reason))):
-        check_fallback(place, place.run())
+@pytest.mark.parametrize("what", UNUSABLE)
+def test_in_python_whatever_cannot_be_used_is_no_answer(tmp_path: Path, what: str) -> None:
+    socket = tmp_path / "agent" / "agent.sock"
+    with serving(socket, lambda _: UNUSABLE[what]):
+        question = agent.encode_question("LookupRequest", {"image": IMAGE})
+        reply = agent.ask_agent(str(socket), "/v1/lookup", question)
+    assert isinstance(reply, agent.Fallback) or (
+        read_answer(reply.status, reply.body, json.dumps(API_VERSION).encode()) is None
+    )
 
 
 def test_no_match_in_front_of_a_plugin_falls_back(place: Place) -> None:
@@ -201,6 +210,7 @@ def test_a_failed_plugin_is_not_run_again(place: Place) -> None:
     assert done.stderr.decode() == FAILED["stderr"]
 
 
+@in_both_languages
 @pytest.mark.parametrize(
     ("fields", "status", "said"),
     [
@@ -260,6 +270,7 @@ def test_the_shim_is_replaced_not_forked(place: Place) -> None:
     assert place.told("runs").split() == [str(process.pid).encode()]
 
 
+@in_both_languages
 @pytest.mark.parametrize("how", ["absent", "no folder", "refused", "a file", "a link", "off", "relative"])
 def test_an_agent_that_cannot_be_reached_falls_back(place: Place, how: str) -> None:
     folder, path = place.socket.parent, place.socket
@@ -288,6 +299,7 @@ def connects_to_nothing(place: Place, setting: Callable[[], None]) -> None:
     assert server.requests == []
 
 
+@in_both_languages
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o757, 0o1777])
 def test_a_folder_that_others_can_write_is_not_trusted(place: Place, mode: int) -> None:
     connects_to_nothing(place, lambda: place.socket.parent.chmod(mode))
@@ -431,6 +443,7 @@ def test_a_long_path_of_the_socket_is_no_problem(tmp_path: Path, shim: Shim) -> 
         assert json.loads(place.run().stdout) == response()
 
 
+@in_both_languages
 @pytest.mark.parametrize("name", ['a"b', "a\tb", os.fsdecode(b"a\xff")], ids=["quote", "control", "no text"])
 def test_a_name_that_would_break_the_request_falls_back(tmp_path: Path, shim: Shim, name: str) -> None:
     place = Place(tmp_path, shim, name)
@@ -439,6 +452,7 @@ def test_a_name_that_would_break_the_request_falls_back(tmp_path: Path, shim: Sh
     assert server.requests == []
 
 
+@in_both_languages
 @pytest.mark.parametrize(
     "how", ["none", "itself", "hard link", "link", "copy", "link to a copy", "folder", "dangling"]
 )
@@ -517,46 +531,13 @@ def test_escapes_are_undone_and_halves_of_characters_replaced(string: bytes, tex
     assert unquote(string) == text.encode()
 
 
-TEXT = b' {"a" : "x\\"y" ,\n"b":[1,{"c":"]}"}],"d":-1.5e+3,"e":null,"f":{}} \n'
-
-
-def test_members_are_parts_of_the_text() -> None:
-    assert read_members(TEXT, b"a", b"b", b"d", b"e", b"f", b"g") == {
-        b"a": b'"x\\"y"',
-        b"b": b'[1,{"c":"]}"}]',
-        b"d": b"-1.5e+3",
-        b"e": b"null",
-        b"f": b"{}",
-    }
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            b"",
-            b"[]",
-            b"{",
-            b'{"a"',
-            b'{"a":',
-            b'{"a":1',
-            b'{"a":1,',
-            b'{"a":1,}',
-            b'{,"a":1}',
-            b'{"a" 1}',
-            b'{"a":}',
-        ),
-        *(
-            b'{"a":1}{}',
-            b'{"a":1} x',
-            b'{"a":"\n"}',
-            b'{"a":"x}',
-            b'{"a":"\\"}',
-            b'{"a":[}]}',
-            b'{"a":{]}}',
-            b"{a:1}",
-        ),
-        *(b'{"a":1 "b":2}', b'{"a":1,"a":2}', b'{"a":' + b"[" * 65 + b"]" * 65 + b"}", b'{"b":{"c":"}}'),
+        *(b"", b"[]", b"{", b'{"a"', b'{"a":', b'{"a":1', b'{"a":1,', b'{"a":1,}', b'{,"a":1}', b'{"a" 1}'),
+        *(b'{"a":}', b'{"a":1}{}', b'{"a":1} x', b'{"a":"\n"}', b'{"a":"x}', b'{"a":"\\"}', b'{"a":[}]}'),
+        *(b'{"a":{]}}', b"{a:1}", b'{"a":1 "b":2}', b'{"a":1,"a":2}', b'{"b":{"c":"}}'),
+        b'{"a":' + b"[" * 65 + b"]" * 65 + b"}",
     ],
 )
 def test_anything_else_is_no_object(text: bytes) -> None:
