@@ -12,7 +12,7 @@ import yaml
 
 from keyferry.images.keyring import credential_hash
 from support.certificates import Authority as Signer
-from support.commands import Node, plain_pod, run_in_process, run_keyferry
+from support.commands import Node, plain_pod, run_in_process
 from support.fake_cloud import Authority, Reply, serving
 from support.images import build, push
 from support.kube import TOKEN, Kube
@@ -51,7 +51,7 @@ def node_for(folder: Path, host: str, *passwords: str, before: str = "") -> list
 
 def test_yes_is_exit_code_0_and_says_with_which_credential(registry: Registry, tmp_path: Path) -> None:
     image = f"{registry.host}/team/app:v1"
-    done = run_keyferry("can-pull", image, *node_for(tmp_path, registry.host, "wrong", PASSWORD))
+    done = run_in_process("can-pull", image, *node_for(tmp_path, registry.host, "wrong", PASSWORD))
     assert done.returncode == 0, done.stderr
     first, _, header, refused, worked = done.stdout.splitlines()
     assert first == f"yes: {image} can be pulled with {USER} of provider plugin1, credential 2 of 2"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.commands import Node, plain_pod, run_in_process, run_keyferry
+from support.commands import Node, plain_pod, run_in_process
 from support.fake_cloud import Reply, serving
 from support.images import build, noise, push
 from support.plugins import wait_until
@@ -53,14 +53,14 @@ def test_a_pull_says_what_came_with_whose_credential_and_why(
 ) -> None:
     """A table for people; the second time the image is there, and nobody is asked."""
     image = f"{registry.host}/team/one:v1"
-    done = run_keyferry("pull", image, "--to", str(tmp_path / "layout"), *secret)
+    done = run_in_process("pull", image, "--to", str(tmp_path / "layout"), *secret)
     assert done.returncode == 0, done.stderr
     header, row = done.stdout.splitlines()
     assert header.split() == ["IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY"]
     assert re.split(r" {3,}", row)[1::2] == ["pulled", f"{USER} of pull secret team/regcred"]
     assert "found no provider config" in done.stderr
     assert f"pulling {image}\n" in done.stderr
-    again = run_keyferry("pull", image, "--to", str(tmp_path / "layout"), "-q", "-o", "wide")
+    again = run_in_process("pull", image, "--to", str(tmp_path / "layout"), "-q", "-o", "wide")
     assert again.returncode == 0
     assert "it was present, and no records restrict who may use it" in again.stdout
     assert "pulling" not in again.stderr

@@ -14,8 +14,8 @@ from threading import Barrier
 import grpc
 import pytest
 
+from keyferry import StoredImage, parse_image
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, Kind
-from keyferry.images.reference import parse_image
 from keyferry.pulls import cri
 from keyferry.pulls.cri import (
     Runtime,
@@ -24,7 +24,6 @@ from keyferry.pulls.cri import (
     connect_runtime,
     message,
 )
-from keyferry.pulls.manifest import StoredImage
 from support.cri_server import Field, Message, RefusalError, decode, encode, image, running_cri
 from support.fake_registry import PASSWORD, USER, credential
 

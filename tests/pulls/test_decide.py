@@ -11,42 +11,36 @@ from pathlib import Path
 
 import pytest
 
+from keyferry import (
+    Credential,
+    Decision,
+    Node,
+    PodCredentials,
+    Puller,
+    PullOptions,
+    Source,
+    SourceKind,
+    VerificationPolicy,
+    load_records,
+)
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePullSecret
 from keyferry.errors import EnvironmentProblem, Kind, PolicyError, RecordError
 from keyferry.images.answer import LookupInput, MissingInput
-from keyferry.images.keyring import Credential, SecretRef, ServiceAccountRef, Source, SourceKind
-from keyferry.images.node.settings import Node
+from keyferry.images.keyring import SecretRef, ServiceAccountRef
 from keyferry.pulls.kubelet_guard import check_root, check_runtime
-from keyferry.pulls.puller import Puller
 from keyferry.pulls.records.access import (
     Change,
     ImageUse,
     NodeImages,
     PolicyEffect,
     UseOutcome,
-    find_access,
     judge_use,
     parse_crictl_images,
 )
-from keyferry.pulls.records.decide import (
-    Decision,
-    PodCredentials,
-    Situation,
-    credentials_used,
-    decide,
-    pod_credentials,
-)
-from keyferry.pulls.records.policy import (
-    ALLOWLISTED,
-    ALWAYS,
-    NEVER,
-    Allowlist,
-    VerificationPolicy,
-    make_policy,
-)
-from keyferry.pulls.records.records import inspect_records, load_records
+from keyferry.pulls.records.decide import Situation, credentials_used, decide, pod_credentials
+from keyferry.pulls.records.policy import ALLOWLISTED, ALWAYS, NEVER
+from keyferry.pulls.records.records import inspect_records
 from keyferry.pulls.records.store import RecordLookup
-from keyferry.pulls.request import PullOptions
 from support.kubelets import Processes, listening, write_config
 from support.parts import root as as_root
 from support.pulling import FakeTarget, pull_secret, records_in
@@ -195,22 +189,10 @@ def test_of_several_accounts_the_first_counts() -> None:
     assert shown.service_account.name == "a"
 
 
-def test_a_verdict_names_its_rule() -> None:
-    """What a policy says comes with why."""
-    policy = VerificationPolicy(ALLOWLISTED, ["reg.io/*"])
-    verdict = policy.judge("reg.io/x", pulled_by_kubelet=True)
-    assert (verdict.must_verify, verdict.rule, verdict.pattern) == (False, "allowlisted", "reg.io/*")
-
-
-def test_a_list_for_another_policy_is_refused() -> None:
-    """The kubelet's configuration does not let it pass either."""
-    with pytest.raises(PolicyError, match="takes no allowlist"):
-        make_policy("AlwaysVerify", ["reg.io/*"])
-
-
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
+        ("", "it is empty"),
         ("/*", "expected a registry before"),
         ("*", "allowed only as the last path segment"),
         ("reg.io/*/a", "allowed only as the last path segment"),
@@ -224,13 +206,7 @@ def test_a_list_for_another_policy_is_refused() -> None:
 def test_a_bad_pattern_is_refused(pattern: str, why: str) -> None:
     """One bad pattern refuses the whole list."""
     with pytest.raises(PolicyError, match=why):
-        Allowlist(["reg.io/*", pattern])
-
-
-def test_an_empty_pattern_is_refused_in_the_words_of_the_kubelet() -> None:
-    with pytest.raises(PolicyError, match="it is empty") as caught:
-        Allowlist(["reg.io/*", ""])
-    assert caught.value.kubernetes_text == "the supplied pattern is too short: "
+        VerificationPolicy(ALLOWLISTED, ["reg.io/*", pattern])
 
 
 POD, SECRET = MissingInput(input=LookupInput.POD), MissingInput(input=LookupInput.PULL_SECRET, name="s1")
@@ -272,15 +248,6 @@ def test_a_decision_stands_only_if_nothing_that_is_missing_can_turn_it(
     assert judge_use(decision, missing) is outcome
 
 
-def test_access_is_found_by_name_reference_and_spelling() -> None:
-    """How it was found is told, since spellings are kept apart."""
-    records = [record("r1", "busybox"), record("r2", "reg.example/x")]
-    assert [each.match for each in find_access(records, "busybox:2")] == ["name"]
-    assert [each.match for each in find_access(records, "docker.io/library/busybox")] == ["another-spelling"]
-    assert [each.name for each in find_access(records, "r2")] == ["reg.example/x"]
-    assert find_access(records, "Not A Name") == ()
-
-
 @pytest.mark.parametrize(
     ("before", "after", "missing", "effect"),
     [
@@ -313,22 +280,14 @@ LIST = (
 DIGEST = "sha256:" + "0" * 64
 
 
-def test_the_runtimes_names_are_in_full_and_a_pods_need_not_be() -> None:
-    """A short name finds the image by what it means, tag included."""
-    images = NodeImages([], parse_crictl_images(LIST, "f"))
-    assert images.find("busybox:1") == "sha256:1"
+def test_an_image_of_the_runtime_is_found_by_what_its_name_means() -> None:
+    """The runtime's names are in full, tag included, and a pod's need not be; with a digest a tag says nothing."""
+    images = NodeImages([record("latest")], parse_crictl_images(LIST, "f"))
+    assert images.find("busybox:1") == images.find("sha256:1") == "sha256:1"
     assert images.find("busybox") == ""
-    assert images.find("sha256:1") == "sha256:1"
-
-
-def test_a_digest_decides_whatever_the_tag() -> None:
-    """With a digest the tag before it says nothing."""
-    images = NodeImages([], [Present(id="id", tags=(), digests=(f"reg.example/x@{DIGEST}",))])
+    images = NodeImages([], [Present(id="id", digests=(f"reg.example/x@{DIGEST}",))])
     assert images.find(f"reg.example/x:9@{DIGEST}") == "id"
-
-
-def test_without_a_list_the_latest_record_counts() -> None:
-    """Records know names without tags, so the one changed last is taken."""
+    # Without a list, the latest record of the name counts.
     assert NodeImages([record("a"), record("b")]).find("reg.example/team/app:v7") == "b"
 
 
@@ -468,6 +427,9 @@ def test_the_runtime_of_a_running_kubelet_is_refused(processes: Processes, tmp_p
             assert runtime_refusal(socket, processes) == ""
         with processes.kubelet("--container-runtime-endpoint=tcp://127.0.0.1:1"):
             assert runtime_refusal(socket, processes) == ""
+            # Images in a folder are used by no pod.
+            there = FakeTarget(logins={LOGIN})
+            assert Puller(there).pull(IMAGE, PullOptions(pull_secrets=[PRIVATE])).action == "pulled"
 
 
 def test_a_kubelet_in_a_container_has_files_of_its_own(processes: Processes, tmp_path: Path) -> None:
@@ -540,13 +502,6 @@ def test_a_puller_does_not_bring_a_private_image_to_a_kubelet(processes: Process
         told = Puller(there, preload=True).pull(IMAGE, PullOptions(pull_secrets=[PRIVATE]))
         assert told.used is not None
     assert puller.pull(IMAGE, PullOptions(pull_secrets=[PRIVATE], pull_policy="Always")).action == "pulled"
-
-
-def test_a_folder_is_nothing_to_a_kubelet(processes: Processes) -> None:
-    """Images in an OCI layout are used by no pod."""
-    with processes.kubelet():
-        there = FakeTarget(logins={LOGIN})
-        assert Puller(there).pull(IMAGE, PullOptions(pull_secrets=[PRIVATE])).action == "pulled"
 
 
 def test_records_of_a_running_kubelet_are_not_opened_to_write(processes: Processes, tmp_path: Path) -> None:

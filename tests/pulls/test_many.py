@@ -10,9 +10,9 @@ from time import time
 
 import pytest
 
+from keyferry import parse_image
 from keyferry._net.messages import Head
 from keyferry.errors import Kind
-from keyferry.images.reference import parse_image
 from keyferry.pulls.registry.many import (
     MAX_PER_REGISTRY,
     ManyOptions,

@@ -158,9 +158,14 @@ def find(root: Path, image: str = "reg.io/team/app", config: str = "") -> Mirror
     return find_mirrors(image, places)
 
 
-def problem_of(root: Path, image: str = "reg.io/team/app") -> tuple[str, str]:
+def mirrors_of(root: Path, image: str = "reg.io/team/app") -> Mirrors:
     found = find(root, image)
     assert found is not None
+    return found
+
+
+def problem_of(root: Path, image: str = "reg.io/team/app") -> tuple[str, str]:
+    found = mirrors_of(root, image)
     return found.file, found.problem
 
 
@@ -178,8 +183,7 @@ def test_a_mirror_is_found_under_each_name_of_a_registrys_folder(
     tmp_path: Path, registry: str, folder: str
 ) -> None:
     file = write(tmp_path, CERTS / folder / "hosts.toml", MIRROR)
-    found = find(tmp_path, f"{registry}/team/app")
-    assert found is not None
+    found = mirrors_of(tmp_path, f"{registry}/team/app")
     assert (found.file, mirror_hosts(found)) == (file, ["mirror.example"])
     assert (find(tmp_path, "other.io/app") is None) == (folder != "_default")
 
@@ -235,8 +239,7 @@ def test_the_places_are_asked_in_order(
 ) -> None:
     name = parse_image(image)
     write(tmp_path, CERTS / name.registry / "hosts.toml", text)
-    found = find(tmp_path, image)
-    assert found is not None
+    found = mirrors_of(tmp_path, image)
     assert [(each.url, each.api, each.is_registry) for each in found.endpoints] == endpoints
     assert {each.repository for each in found.endpoints} == {name.path}
 
@@ -245,8 +248,7 @@ def test_every_host_is_offered_the_kubelets_credential(tmp_path: Path) -> None:
     """The kubelet names no server in it; a host with a header of its own gets that first, which is not shown."""
     text = '[host."https://a"]\n[host."https://b".header]\nauthorization = "Basic eA=="\n'
     write(tmp_path, CERTS / "reg.io" / "hosts.toml", text)
-    found = find(tmp_path)
-    assert found is not None
+    found = mirrors_of(tmp_path)
     assert {each.offer for each in found.endpoints} == {CredentialOffer.OFFERED}
     assert [each.has_login for each in found.endpoints] == [False, True, False]
     assert "eA==" not in repr(found)
@@ -258,8 +260,7 @@ def test_a_login_of_containerds_own_is_told(tmp_path: Path) -> None:
     for host, image in (("registry-1.docker.io", "busybox"), ("reg.io", "reg.io/app")):
         text = f'[{cri}.configs."{host}".auth]\npassword = "pass-word"\n'
         file = write(tmp_path, CONFIG, text)
-        found = find(tmp_path, image)
-        assert found is not None
+        found = mirrors_of(tmp_path, image)
         assert [(each.host, each.has_login, each.is_registry) for each in found.endpoints] == [
             (host, True, True)
         ]
@@ -267,8 +268,7 @@ def test_a_login_of_containerds_own_is_told(tmp_path: Path) -> None:
         assert "pass-word" not in repr(found)
     assert find(tmp_path, "other.io/app") is None
     write(tmp_path, CERTS / "reg.io" / "hosts.toml", MIRROR)
-    found = find(tmp_path, "reg.io/app")
-    assert found is not None
+    found = mirrors_of(tmp_path, "reg.io/app")
     assert [each.has_login for each in found.endpoints] == [False, True]
 
 
@@ -283,8 +283,7 @@ def test_rewrites_of_k3s_leave_the_repository_open(tmp_path: Path) -> None:
     text = '[host."https://a"]\nskip_verify = true\n[host."https://a".rewrite]\n"^(.*)$" = "proxy/$1"\n'
     folder = "var/lib/rancher/k3s/agent/etc/containerd/certs.d/reg.io/hosts.toml"
     write(tmp_path, folder, text)
-    found = find(tmp_path)
-    assert found is not None
+    found = mirrors_of(tmp_path)
     (mirror,) = found.others
     assert (mirror.url, mirror.repository, mirror.is_insecure) == ("https://a", "", True)
     assert found.doubt == ""
@@ -299,13 +298,11 @@ def test_the_first_folder_of_a_registry_counts(tmp_path: Path) -> None:
 
 def test_a_folder_that_no_config_names_is_in_doubt(tmp_path: Path) -> None:
     write(tmp_path, CERTS / "reg.io" / "hosts.toml", MIRROR)
-    found = find(tmp_path)
-    assert found is not None
+    found = mirrors_of(tmp_path)
     assert "containerd before 2.2" in found.doubt
     section = '[plugins."io.containerd.grpc.v1.cri".registry]\nconfig_path = "/etc/containerd/certs.d"\n'
     write(tmp_path, CONFIG, section)
-    found = find(tmp_path)
-    assert found is not None
+    found = mirrors_of(tmp_path)
     assert found.doubt == ""
 
 
@@ -321,8 +318,7 @@ def test_mirrors_of_the_config_itself_are_found(tmp_path: Path, name: str) -> No
     file = write(
         tmp_path, CONFIG, f'{registry}."{name}"]\nendpoint = ["https://mirror.example", 5, "plain"]\n'
     )
-    found = find(tmp_path)
-    assert found is not None
+    found = mirrors_of(tmp_path)
     assert found.file == file
     assert [each.url for each in found.endpoints] == [
         "https://mirror.example",
@@ -464,13 +460,14 @@ pull-from-mirror = "{pull_from}"
 """
 
 
-def crio_mirrors(root: Path, image: str) -> Mirrors | None:
-    return find_mirrors(image, MirrorPlaces(root=str(root), runtime=RuntimeKind.CRIO))
+def crio_mirrors(root: Path, image: str) -> Mirrors:
+    found = find_mirrors(image, MirrorPlaces(root=str(root), runtime=RuntimeKind.CRIO))
+    return found or Mirrors(runtime=RuntimeKind.CRIO, file="")
 
 
 def places(root: Path, image: str) -> list[str]:
+    """Where CRI-O asks for an image; nothing is said of one that no file is about."""
     found = crio_mirrors(root, image)
-    assert found is not None
     assert found.problem == ""
     return [f"{each.host}/{each.repository}" for each in found.endpoints]
 
@@ -483,24 +480,20 @@ def places(root: Path, image: str) -> list[str]:
         (f"reg.io/team/app{DIGEST}", "true", "", ["a.example/x/app", "b.example/app", "reg.io/real/app"]),
         ("reg.io/team/app", "false", "digest-only", ["a.example/x/app", "reg.io/real/app"]),
         (f"reg.io/team/app{DIGEST}", "false", "tag-only", ["a.example/x/app", "reg.io/real/app"]),
-        ("reg.io/teams/app", "false", "all", None),
-        ("reg.io/other", "false", "all", None),
+        ("reg.io/teams/app", "false", "all", []),
+        ("reg.io/other", "false", "all", []),
     ],
 )
 def test_the_mirrors_of_a_prefix_come_before_its_own_place(
-    tmp_path: Path, image: str, digest_only: str, pull_from: str, expected: list[str] | None
+    tmp_path: Path, image: str, digest_only: str, pull_from: str, expected: list[str]
 ) -> None:
     write(tmp_path, REGISTRIES, TWO.format(digest_only=digest_only, pull_from=pull_from))
-    if expected is None:
-        assert crio_mirrors(tmp_path, image) is None
-    else:
-        assert places(tmp_path, image) == expected
+    assert places(tmp_path, image) == expected
 
 
 def test_another_host_does_not_get_the_kubelets_credential(tmp_path: Path) -> None:
     write(tmp_path, REGISTRIES, TWO.format(digest_only="false", pull_from="all"))
     found = crio_mirrors(tmp_path, "reg.io/team/app")
-    assert found is not None
     withheld, offered = CredentialOffer.WITHHELD, CredentialOffer.OFFERED
     assert [each.offer for each in found.endpoints] == [withheld, withheld, offered]
     assert [each.is_insecure for each in found.endpoints] == [True, False, False]
@@ -511,18 +504,15 @@ def test_another_host_does_not_get_the_kubelets_credential(tmp_path: Path) -> No
     [
         ("a.corp.example/app", ["proxy.example/app"]),
         ("a.b.corp.example:5000/app", ["proxy.example:5000/app"]),
-        ("corp.example/app", None),
-        ("evil/corp.example/app", None),
-        ("a.corp.example.org/app", None),
+        ("corp.example/app", []),
+        ("evil/corp.example/app", []),
+        ("a.corp.example.org/app", []),
     ],
 )
-def test_a_wildcard_covers_subdomains(tmp_path: Path, image: str, expected: list[str] | None) -> None:
+def test_a_wildcard_covers_subdomains(tmp_path: Path, image: str, expected: list[str]) -> None:
     text = '[[registry]]\nprefix = "*.corp.example"\nlocation = "proxy.example"\n'
     write(tmp_path, REGISTRIES, text)
-    if expected is None:
-        assert crio_mirrors(tmp_path, image) is None
-    else:
-        assert places(tmp_path, image) == expected
+    assert places(tmp_path, image) == expected
 
 
 def test_a_wildcard_without_a_location_keeps_the_name(tmp_path: Path) -> None:
@@ -544,7 +534,6 @@ def test_the_longest_prefix_wins_and_later_files_replace(tmp_path: Path) -> None
 def test_a_blocked_image_is_not_pulled(tmp_path: Path) -> None:
     file = write(tmp_path, REGISTRIES, '[[registry]]\nlocation = "reg.io"\nblocked = true\n')
     found = crio_mirrors(tmp_path, "reg.io/app")
-    assert found is not None
     assert found.is_blocked
     assert str(found) == f"CRI-O does not pull it: {file} blocks it"
 
@@ -556,9 +545,8 @@ def test_a_short_name_goes_where_its_alias_leads_or_to_the_searched_registries(t
     write(tmp_path, f"{REGISTRIES}.d/a.conf", '[aliases]\n"team/app" = "alias.example/app"\n')
     assert places(tmp_path, "busybox:v1") == ["quay.example/busybox", "docker.io/busybox"]
     assert places(tmp_path, f"team/app{DIGEST}") == ["alias.example/app"]
-    assert crio_mirrors(tmp_path, "docker.io/library/busybox") is None
+    assert places(tmp_path, "docker.io/library/busybox") == []
     found = crio_mirrors(tmp_path, "busybox")
-    assert found is not None
     assert {each.offer for each in found.endpoints} == {CredentialOffer.UNKNOWN}
 
 
@@ -585,6 +573,5 @@ def test_a_short_name_goes_where_its_alias_leads_or_to_the_searched_registries(t
 def test_a_file_that_is_wrong_is_named(tmp_path: Path, text: str, problem: str) -> None:
     file = write(tmp_path, REGISTRIES, text)
     found = crio_mirrors(tmp_path, "reg.io/app")
-    assert found is not None
     assert found.file == file
     assert found.problem.startswith(problem)

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from keyferry.pulls.records.records import inspect_records
-from support.commands import run_in_process, run_keyferry
+from support.commands import run_in_process
 from support.cri_server import Message, RefusalError, encode, image, running_cri
 from support.pulling import intents_in, records_in
 from support.records import HASH, finish, open_quickly, run_python, secret, with_secrets
@@ -69,8 +69,8 @@ def test_with_yes_images_that_are_there_get_a_record_that_names_nobody(root: Pat
     """So that every use is verified; their intents go, and that of an image that is not there stays."""
     with running_cri(ListImages=listing) as server:
         options = ["--cri", server.address, "--root", str(root), "--yes"]
-        done = run_keyferry("records", "recover", *options, "-o", "json")
-        again = run_keyferry("records", "recover", *options)
+        done = run_in_process("records", "recover", *options, "-o", "json")
+        again = run_in_process("records", "recover", *options)
     assert (done.returncode, again.returncode) == (0, 0), done.stderr
     shown = json.loads(done.stdout)
     assert shown["done"] is True

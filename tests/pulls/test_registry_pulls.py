@@ -9,13 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from keyferry import (
+    Credential,
+    Platform,
+    Progress,
+    PullOptions,
+    PullOutcome,
+    RegistryRoute,
+    check_registry,
+    check_registry_async,
+)
 from keyferry.errors import EnvironmentProblem, ImageNameError, ImagePullError, KeyferryError, RegistryError
-from keyferry.images.keyring import Credential
-from keyferry.pulls.manifest import Platform, parse_platform
+from keyferry.pulls.manifest import parse_platform
 from keyferry.pulls.puller import pull as pull_image
-from keyferry.pulls.registry.check import check_registry, check_registry_async
-from keyferry.pulls.registry.transport import RegistryRoute
-from keyferry.pulls.request import Progress, PullOptions, PullOutcome
 from support.fake_cloud import Authority
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push

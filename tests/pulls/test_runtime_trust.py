@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from keyferry import Credential, PullVerdict, RegistryRoute
 from keyferry.errors import Kind
-from keyferry.explain.explanation import PullVerdict
 from keyferry.explain.registry import RegistryCheck, attempt_lines, verdict
-from keyferry.images.keyring import Credential
 from keyferry.pulls.mirrors.endpoints import MirrorPlaces, RuntimeKind
 from keyferry.pulls.mirrors.find import find_endpoints
 from keyferry.pulls.registry.check import check_endpoints
-from keyferry.pulls.registry.transport import RegistryRoute
 from support import certificates
 from support.commands import Node, plain_pod, run_in_process
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
@@ -28,6 +26,7 @@ NAME = f"own.invalid/{REPOSITORY}:{TAG}"
 SECRET = "kf-marked-header-value"
 BASIC = "Basic realm=r"
 LOGIN = f"Basic {PAIR}"
+USUAL_ROUTE = RegistryRoute()
 
 
 def ask(
@@ -35,7 +34,7 @@ def ask(
     image: str = NAME,
     *credentials: Credential,
     runtime: RuntimeKind = RuntimeKind.CONTAINERD,
-    route: RegistryRoute = RegistryRoute(),
+    route: RegistryRoute = USUAL_ROUTE,
 ) -> RegistryCheck:
     """Check an image by the files below *root*: containerd's in ``hosts``, CRI-O's in ``registries.conf``."""
     if runtime is RuntimeKind.CONTAINERD:
