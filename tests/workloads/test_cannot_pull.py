@@ -208,7 +208,6 @@ def mirror(world: PodWorld) -> None:
 def newer_config(world: PodWorld) -> None:
     add_provider(world, HOST)
     world.start_kubelet()
-    world.is_in_process = True  # where the clock is stepped
     world.change_later(world.node.config)
     world.event_ago = 0
 
@@ -295,6 +294,7 @@ def test_the_command_finds_the_cause_and_after_the_cure_says_yes(heading: str, t
     cause, cure = CAUSES[heading]
     section = sections()[heading]
     with pod_world(tmp_path) as world:
+        world.is_in_process = True
         cause(world)
         for event in events_of(section):
             world.add_event(event)
@@ -358,6 +358,7 @@ def test_the_first_commands_of_the_page_find_a_cause(tmp_path: Path) -> None:
     """With the pod's own name and namespace."""
     (block,) = blocks(PAGE, "sh")
     with pod_world(tmp_path) as world:
+        world.is_in_process = True
         absent_secret(world)
         for line in block.splitlines():
             command = line.partition("#")[0].replace("NAMESPACE", "shop").replace("NAME", "web")
