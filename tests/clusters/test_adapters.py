@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError, KeyferryError
 from support.adapters_under_test import DRIVERS, AsyncDriver, Driver, Reply
 from support.api_server import LOOPBACK, ApiServer, running_proxy
@@ -654,16 +652,6 @@ def test_proxies_of_the_environment_are_not_used(drive: Drive, monkeypatch: pyte
         monkeypatch.setenv("HTTPS_PROXY", f"http://{proxy.address}")
         assert drive().get(PATH).status == 200
         assert proxy.told == []
-
-
-@made_by_the_session
-@pytest.mark.parametrize("url", ["ftp://jo:proxy-pass@proxy", "proxy:3128", "http://jo:proxy-pass@[::"])
-def test_proxy_of_an_unknown_kind_is_refused_without_its_password(kind: type[Driver], url: str) -> None:
-    session = ClusterSession(ClientConfig(server="https://k", proxy_url=url))
-    with pytest.raises(ClusterAuthError, match=r"the proxy is not an http(,| or) https") as caught:
-        kind(session)
-    assert "proxy-pass" not in repr(caught.value)
-    assert caught.value.__context__ is None
 
 
 # Where secrets do not go.

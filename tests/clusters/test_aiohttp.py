@@ -14,11 +14,9 @@ import pytest
 from aiohttp.client_middlewares import ClientHandlerType
 from yarl import URL
 
+from keyferry import ClusterAuthError, ClusterSession
 from keyferry.clusters.adapters.aiohttp import make_without_middlewares
 from keyferry.clusters.adapters.aiohttp_connector import ClusterConnector
-from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession
-from keyferry.errors import ClusterAuthError
 from support.api_server import LOOPBACK, ApiServer
 from support.certificates import Authority
 from support.kube import OTHER, TOKEN, Kube, credential
@@ -291,18 +289,22 @@ def test_limits_are_those_of_the_connector(kube: Kube) -> None:
     assert asyncio.run(main()) == (7, 3)
 
 
-@pytest.mark.parametrize("server", ["https://[::", "https://"])
-def test_server_that_is_no_url_is_refused(server: str) -> None:
+@pytest.mark.parametrize("url", ["https://[::", "https://"])
+def test_server_that_is_no_url_is_refused(kube: Kube, url: str) -> None:
+    kube.write(url)
+
     async def main() -> None:
         with pytest.raises(ClusterAuthError, match="not a URL"):
-            ClusterSession(ClientConfig(server=server)).aiohttp_session()
+            kube.load().aiohttp_session()
 
     asyncio.run(main())
 
 
-def test_server_without_a_scheme_is_plain_http() -> None:
+def test_server_without_a_scheme_is_plain_http(kube: Kube) -> None:
+    kube.write("localhost:8080")
+
     async def main() -> URL | None:
-        async with ClusterSession(ClientConfig(server="localhost:8080")).aiohttp_session() as client:
+        async with kube.load().aiohttp_session() as client:
             return client._base_url
 
     assert asyncio.run(main()) == URL("http://localhost:8080/")

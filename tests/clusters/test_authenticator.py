@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from keyferry import AllowlistEntry, PluginPolicy
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import API_VERSION, ClusterInfo
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
@@ -21,7 +22,6 @@ from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import PluginSettings, make_session
 from keyferry.errors import ClusterAuthError, PluginExitError, UnusableCertificateError
-from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 from keyferry.invoke.run import Tail
 from support.plugins import PATIENCE_SECONDS, SteppedClock, exit_code_in_fork, wait_until
 

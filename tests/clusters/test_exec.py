@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from keyferry import load_cluster
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.api_calls import ApiProblem
 from keyferry.clusters.exec import ExecLimits, ExecResult, ExecTarget, exec_in_pod
-from keyferry.clusters.session import load_cluster
 from keyferry.errors import ClusterAuthError, Kind
 from support.api_server import running_proxy
 from support.certificates import Authority

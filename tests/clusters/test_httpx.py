@@ -14,11 +14,7 @@ import httpx
 import httpx2
 import pytest
 
-from keyferry.clusters.adapters import httpx as for_httpx
-from keyferry.clusters.adapters import httpx2 as for_httpx2
-from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession
-from keyferry.errors import ClusterAuthError
+from keyferry import ClusterAuthError, ClusterSession
 from support.api_server import LOOPBACK, ApiServer, running_proxy
 from support.certificates import Authority
 from support.kube import OTHER, TOKEN, Kube, credential
@@ -31,9 +27,8 @@ PATH = "/api/v1/namespaces"
 class Door:
     """What a session has for a library: httpx, or httpx2, its successor with the same names."""
 
-    def __init__(self, library: ModuleType, adapter: ModuleType) -> None:
+    def __init__(self, library: ModuleType) -> None:
         self.library: Any = library
-        self.adapter: Any = adapter
 
     def client(self, session: ClusterSession, **options: Any) -> Any:
         """Return the ready client."""
@@ -48,9 +43,7 @@ class Door:
         return getattr(session, f"{self.library.__name__}_auth")()
 
 
-@pytest.fixture(
-    params=[Door(httpx, for_httpx), Door(httpx2, for_httpx2)], ids=lambda door: door.library.__name__
-)
+@pytest.fixture(params=[Door(httpx), Door(httpx2)], ids=lambda door: door.library.__name__)
 def door(request: pytest.FixtureRequest) -> Door:
     """The library that is tested."""
     found: Door = request.param
@@ -189,20 +182,22 @@ def test_a_proxy_of_the_environment_is_not_for_this_machine(
 
 
 @pytest.mark.skipif(find_spec("socksio") is not None, reason="httpx[socks] is installed")
-def test_socks_proxy_says_what_it_needs(door: Door) -> None:
-    session = ClusterSession(ClientConfig(server="https://k", proxy_url="socks5://proxy:1080"))
+def test_socks_proxy_says_what_it_needs(door: Door, kube: Kube) -> None:
+    kube.write("https://k", cluster={"proxy-url": "socks5://proxy:1080"})
     with pytest.raises(ClusterAuthError, match=rf"requires {door.library.__name__}\[socks\]"):
-        door.client(session)
+        door.client(kube.load())
 
 
-def test_server_without_a_scheme_is_plain_http(door: Door) -> None:
-    with door.adapter.make_client(ClusterSession(ClientConfig(server="localhost:8080"))) as client:
+def test_server_without_a_scheme_is_plain_http(door: Door, kube: Kube) -> None:
+    kube.write("localhost:8080")
+    with door.client(kube.load()) as client:
         assert client.base_url == "http://localhost:8080"
 
 
-def test_server_that_is_no_url_is_refused(door: Door) -> None:
+def test_server_that_is_no_url_is_refused(door: Door, kube: Kube) -> None:
+    kube.write("https://[::")
     with pytest.raises(ClusterAuthError, match="not a URL"):
-        door.adapter.ClusterAuth(ClusterSession(ClientConfig(server="https://[::")))
+        door.auth(kube.load())
 
 
 def test_streams_left_open_end_with_the_client(

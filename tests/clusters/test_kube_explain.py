@@ -10,13 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from support.api_server import ApiServer, Seen
-from support.certificates import Authority, key_pem, make_key
+from support.certificates import BEFORE, Authority, key_pem, make_certificate, make_key
 from support.commands import run_in_process
 from support.kube import API_VERSION, OTHER, TOKEN, Kube, credential
 from support.kube_commands import exec_section, keyferry_kube, status_with
@@ -528,8 +524,9 @@ def test_several_of_a_name_in_path(kube: Kube, server: ApiServer) -> None:
 
 
 def test_an_expired_certificate_is_kept(kube: Kube) -> None:
-    pair = expired_pair()
-    kube.answer(status_with(token=TOKEN, clientCertificateData=pair[0], clientKeyData=pair[1]))
+    key = make_key()
+    ended = make_certificate(key, until=BEFORE + timedelta(days=1))
+    kube.answer(status_with(token=TOKEN, clientCertificateData=ended, clientKeyData=key_pem(key)))
     _, traps, _ = explain(kube)
     assert "has no expiry, so it is used for the life of the process" in traps["expired-certificate"]
 
@@ -588,12 +585,3 @@ def test_a_user_that_no_file_has(kube: Kube, server: ApiServer, authority: Autho
     code, traps, _ = explain(kube)
     assert code == 5
     assert "requests are anonymous" in traps["unknown-user"]
-
-
-def expired_pair() -> tuple[str, str]:
-    """A certificate that ended years ago, and its key."""
-    key = make_key()
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old")])
-    begin, end = datetime(2019, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begin, end)
-    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode(), key_pem(key)

@@ -22,9 +22,7 @@ from kubernetes.client import (
 from kubernetes.stream import stream
 from kubernetes.watch import Watch
 
-from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession
-from keyferry.errors import ClusterAuthError
+from keyferry import ClusterAuthError, ClusterSession
 from support.api_server import ApiServer, running_proxy
 from support.certificates import Authority
 from support.kube import OTHER, TOKEN, Kube, credential, pair_fields
@@ -225,10 +223,10 @@ def test_redirect_on_the_server_is_followed(client: Any, server: ApiServer, loca
     assert [seen.token for seen in server.seen] == [TOKEN, TOKEN]
 
 
-def test_authorities_that_cannot_be_read_are_an_error(server: ApiServer) -> None:
-    session = ClusterSession(ClientConfig(server=server.url, ca_data=b"nothing"))
+def test_authorities_that_cannot_be_read_are_an_error(kube: Kube) -> None:
+    kube.write("https://k", ca="nothing")
     with pytest.raises(ClusterAuthError, match="certificate-authority contains no valid PEM certificate"):
-        session.kubernetes_configuration()
+        kube.load().kubernetes_configuration()
 
 
 def test_configuration_can_be_the_default(kube: Kube, server: ApiServer) -> None:
@@ -313,6 +311,7 @@ def test_websockets_are_refused_what_they_cannot_do(
     assert server.seen == []
 
 
-@pytest.mark.parametrize(("server", "host"), [("k:8080", "http://k:8080"), ("https://k/", "https://k")])
-def test_host_is_the_server(server: str, host: str) -> None:
-    assert ClusterSession(ClientConfig(server=server)).kubernetes_configuration().host == host
+@pytest.mark.parametrize(("url", "host"), [("k:8080", "http://k:8080"), ("https://k/", "https://k")])
+def test_host_is_the_server(kube: Kube, url: str, host: str) -> None:
+    kube.write(url)
+    assert kube.load().kubernetes_configuration().host == host

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from keyferry import ClusterSession, PluginPolicy, load_cluster
 from keyferry._core.values import replace
 from keyferry.api.kubeconfig.v1 import ExecConfig, Kubeconfig
 from keyferry.clusters.kubeconfig.files import KubeconfigFile
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.kubeconfig.trust import check_trust
-from keyferry.clusters.session import ClusterSession, load_cluster
 from keyferry.errors import ClusterAuthError, ConfigError, PolicyError
-from keyferry.invoke.policy import PluginPolicy
 from support.plugins import write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")

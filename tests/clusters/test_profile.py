@@ -167,23 +167,6 @@ def test_no_proxy_of_the_environment_is_used(world: ProfileWorld, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("cluster", "found"),
-    [
-        pytest.param({"server": "http://plain.example"}, "http://plain.example", id="not https"),
-        pytest.param({"server": ""}, "''", id="no server"),
-        pytest.param({"proxy-url": "ftp://me:word@proxy"}, "ftp://***@proxy", id="another proxy"),
-    ],
-)
-def test_a_cluster_that_cannot_be_reached_safely_is_refused(
-    world: ProfileWorld, cluster: dict[str, object], found: str
-) -> None:
-    with pytest.raises(keyferry.ConfigError) as caught:
-        world.load(world.profile(cluster=cluster))
-    assert found in str(caught.value)
-    assert "word" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("text", "line"),
     [
         pytest.param('{"providers": [', None, id="broken"),

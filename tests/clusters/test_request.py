@@ -12,9 +12,9 @@ from typing import Self
 
 import pytest
 
+from keyferry import ClusterSession
 from keyferry._core.jwt_claims import read_claims
 from keyferry.clusters.api_calls import ApiProblem, BoundPod, IssuedToken, request_token
-from keyferry.clusters.session import ClusterSession
 from keyferry.errors import Kind
 from support.api_server import ApiServer, running_proxy
 from support.certificates import Authority, Pair

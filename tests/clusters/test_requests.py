@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 import requests
-from requests.adapters import HTTPAdapter
 
 from keyferry.clusters.adapters.requests import ClusterAdapter
-from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError
 from support.api_server import ApiServer, running_proxy
 from support.certificates import Authority
@@ -40,6 +37,13 @@ def netrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "netrc"
     path.write_text("machine 127.0.0.1 login jo password netrc-pass\n", encoding="utf-8")
     monkeypatch.setenv("NETRC", str(path))
+
+
+def mounted(folder: Path, server: str) -> requests.Session:
+    """A session that reaches a cluster by its URL alone."""
+    kube = Kube(folder)
+    kube.write(server, user={})
+    return kube.load().mount_requests(requests.Session())
 
 
 def pieces() -> Iterator[bytes]:
@@ -92,16 +96,18 @@ def test_mounting_runs_nothing(kube: Kube) -> None:
         ("https://k:6443", "https://k/api", False),
     ],
 )
-def test_adapter_is_for_the_clusters_urls_alone(server: str, url: str, *, is_cluster: bool) -> None:
-    session = ClusterSession(ClientConfig(server=server)).mount_requests(requests.Session())
+def test_adapter_is_for_the_clusters_urls_alone(
+    tmp_path: Path, server: str, url: str, *, is_cluster: bool
+) -> None:
+    session = mounted(tmp_path, server)
     prepared = requests.Request("GET", url).prepare().url
     assert isinstance(session.get_adapter(str(prepared)), ClusterAdapter) is is_cluster
 
 
 @pytest.mark.parametrize("server", ["https://[::", "https://", "ftp://k", "https://k:port"])
-def test_server_that_is_no_url_is_refused(server: str) -> None:
+def test_server_that_is_no_url_is_refused(tmp_path: Path, server: str) -> None:
     with pytest.raises(ClusterAuthError, match="not a URL that requests can use"):
-        ClusterSession(ClientConfig(server=server)).mount_requests(requests.Session())
+        mounted(tmp_path, server)
 
 
 def test_other_servers_of_the_session_get_nothing(
@@ -222,9 +228,8 @@ def test_session_is_not_pickled(client: requests.Session) -> None:
         pickle.dumps(client)
 
 
-def test_other_adapters_stay_as_they_are() -> None:
+def test_other_adapters_stay_as_they_are(kube: Kube) -> None:
     session = requests.Session()
     before = session.get_adapter("https://elsewhere/")
-    ClusterSession(ClientConfig(server="https://k")).mount_requests(session)
+    kube.session().mount_requests(session)
     assert session.get_adapter("https://elsewhere/") is before
-    assert isinstance(before, HTTPAdapter)

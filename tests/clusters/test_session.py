@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keyferry import PluginPolicy
 from keyferry.api.clientauthentication.v1 import API_VERSION
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.access import Grant
@@ -19,7 +20,6 @@ from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession, PluginSettings, make_session
 from keyferry.errors import ClusterAuthError, ConfigError, Kind, PluginExitError, PolicyError
-from keyferry.invoke.policy import PluginPolicy
 from support.api_server import ApiServer
 from support.certificates import make_certificate, make_key
 from support.kube import TOKEN, Kube

@@ -8,19 +8,19 @@ import ssl
 import stat
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from keyferry.clusters.tls import ClusterContext, Pair, load_pair
 from keyferry.errors import ClusterAuthError
-from support.certificates import AFTER, key_pem, make_certificate, make_key
+from support.certificates import Authority, key_pem, make_certificate, make_key
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="memfd is Linux'")
+
+
+AUTHORITY = Authority()
+HOST = "k.example"
 
 
 def pair(kind: str = "ec", name: str = "user") -> Pair:
@@ -28,19 +28,13 @@ def pair(kind: str = "ec", name: str = "user") -> Pair:
     return make_certificate(key, [(NameOID.COMMON_NAME, name)]), key_pem(key)
 
 
-def server_pair(host: str) -> Pair:
-    key = make_key()
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
-    before = datetime(2025, 1, 1, tzinfo=UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, before, AFTER)
-    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode(), key_pem(key)
-
-
-def server(own: Pair, *clients: Pair, **settings: object) -> ssl.SSLContext:
+def server(
+    *clients: Pair, host: str = HOST, authority: Authority = AUTHORITY, **settings: object
+) -> ssl.SSLContext:
+    """A server, which asks for a certificate if it knows some."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    load_pair(context, *own)
+    own = authority.server(host)
+    load_pair(context, own.certificate, own.key)
     if clients:
         context.verify_mode = ssl.CERT_OPTIONAL
         context.load_verify_locations(cadata="".join(certificate for certificate, _ in clients))
@@ -49,12 +43,10 @@ def server(own: Pair, *clients: Pair, **settings: object) -> ssl.SSLContext:
     return context
 
 
-def shake(
-    client: ssl.SSLContext, server_context: ssl.SSLContext, host: str = "k.example"
-) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+def shake(client: ssl.SSLContext, server_context: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
     """A handshake in memory: the client's end and the server's."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = client.wrap_bio(to_client, to_server, server_hostname=host)
+    ours = client.wrap_bio(to_client, to_server, server_hostname=HOST)
     theirs = server_context.wrap_bio(to_server, to_client, server_side=True)
     waiting = {ours, theirs}
     for _ in range(20):
@@ -69,14 +61,10 @@ def shake(
     raise AssertionError("the handshake does not end")
 
 
-def cluster(trusted: Pair | None = None, **settings: object) -> ClusterContext:
-    given: dict[str, object] = {
-        "ca": trusted[0].encode() if trusted else b"",
-        "insecure": False,
-        "server_name": "",
-        "pair": lambda: (0, None),
-    }
-    return ClusterContext.make(**(given | settings))  # type: ignore[arg-type] # by name
+def cluster(
+    pair: Callable[[], tuple[int, Pair | None]] = lambda: (0, None), ca: bytes = AUTHORITY.pem.encode()
+) -> ClusterContext:
+    return ClusterContext.make(ca=ca, insecure=False, server_name="", pair=pair)
 
 
 def shown_certificate(end: ssl.SSLObject) -> str:
@@ -93,10 +81,9 @@ def as_pem(certificate: str) -> str:
 
 def test_what_a_client_library_sets_is_taken_over() -> None:
     """ALPN, and checks that are turned off or on again between two connections."""
-    own = server_pair("other.example")
-    serving = server(own)
+    serving = server(host="other.example")
     serving.set_alpn_protocols(["h2", "http/1.1"])
-    client = cluster(own)
+    client = cluster()
     client.set_alpn_protocols(["http/1.1"])
     client.check_hostname = False
     assert shake(client, serving)[0].selected_alpn_protocol() == "http/1.1"
@@ -107,15 +94,14 @@ def test_what_a_client_library_sets_is_taken_over() -> None:
         shake(client, serving)
     client.check_hostname = False
     client.verify_mode = ssl.CERT_NONE
-    shake(client, server(server_pair("x")))
+    shake(client, server(authority=Authority()))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_old_versions_of_tls_are_not_spoken() -> None:
-    own = server_pair("k.example")
-    old = server(own, minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1)
+    old = server(minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1)
     with pytest.raises(ssl.SSLError):
-        shake(cluster(own), old)
+        shake(cluster(), old)
 
 
 @pytest.mark.parametrize("ca", [b"x", b"\xff", "ä".encode()])
@@ -123,7 +109,7 @@ def test_an_authority_that_is_none_is_an_error(ca: bytes) -> None:
     with pytest.raises(
         ClusterAuthError, match="certificate-authority contains no valid PEM certificate"
     ) as caught:
-        ClusterContext.make(ca=ca, insecure=False, server_name="", pair=lambda: (0, None))
+        cluster(ca=ca)
     assert caught.value.kubernetes_text == "unable to load root certificates"
 
 
@@ -131,10 +117,10 @@ def test_an_authority_that_is_none_is_an_error(ca: bytes) -> None:
 
 
 def test_a_new_number_is_a_new_certificate_for_connections_to_come() -> None:
-    own, first, second = server_pair("k.example"), pair(name="first"), pair(name="second")
-    serving = server(own, first, second)
+    first, second = pair(name="first"), pair(name="second")
+    serving = server(first, second)
     now: list[tuple[int, Pair | None]] = [(0, first)]
-    context = cluster(own, pair=lambda: now[0])
+    context = cluster(lambda: now[0])
     one, seen = shake(context, serving)
     assert shown_certificate(seen) == as_pem(first[0])
     now[0] = (0, second)
@@ -214,10 +200,10 @@ def _keys_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("kind", ["ec", "rsa", "ed25519"])
 def test_the_server_sees_the_client_certificate(kind: str) -> None:
     """Also of a pair that is larger than a pipe."""
-    own, (certificate, key) = server_pair("k.example"), pair(kind)
+    certificate, key = pair(kind)
     large = certificate + "# padding\n" * 20_000
     before = len(os.listdir("/proc/self/fd"))
-    _, theirs = shake(cluster(own, pair=lambda: (0, (large, key))), server(own, (certificate, key)))
+    _, theirs = shake(cluster(lambda: (0, (large, key))), server((certificate, key)))
     assert shown_certificate(theirs) == as_pem(certificate)
     assert len(os.listdir("/proc/self/fd")) <= before
 
@@ -235,10 +221,10 @@ def test_an_encrypted_key_is_refused_whichever_way_it_is_read(form: str) -> None
 
 def test_an_authority_beside_what_cannot_be_read_is_trusted_as_in_go() -> None:
     """Text in any encoding, other blocks, a block with headers, one that holds no certificate."""
-    own = server_pair("k.example")
-    with_header = own[0].replace("-----\n", "-----\nSubject: x\n\n", 1)
+    own = AUTHORITY.pem
+    with_header = own.replace("-----\n", "-----\nSubject: x\n\n", 1)
     broken = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
-    ca = b"\xff caf\xc3\xa9\n" + (with_header + broken + key_pem(make_key()) + own[0]).encode()
-    shake(cluster(ca=ca), server(own))
+    ca = b"\xff caf\xc3\xa9\n" + (with_header + broken + key_pem(make_key()) + own).encode()
+    shake(cluster(ca=ca), server())
     with pytest.raises(ClusterAuthError, match="certificate-authority contains no valid PEM certificate"):
         cluster(ca=(with_header + broken).encode())

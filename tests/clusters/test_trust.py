@@ -25,7 +25,7 @@ from support.certificates import Authority
 from support.commands import run_in_process
 from support.kube import TOKEN, Kube
 from support.kube_commands import keyferry_kube
-from support.parts import lacking, need, root
+from support.parts import need, root
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 NOBODY = 65534
@@ -209,19 +209,6 @@ def test_a_private_group_lets_nobody_else_in(shared: Path) -> None:
     os.chown(path, 0, -1)
     with acting_as(NOBODY):
         assert judge(path) == f"group {user.pw_gid} can write it"
-
-
-@root
-@pytest.mark.parametrize("counts", [(0,), (2, 3, 4, 5)], ids=["none", "several"])
-def test_a_group_with_no_member_or_several_is_not_private(shared: Path, counts: tuple[int, ...]) -> None:
-    group = next((group for group in grp.getgrall() if len(members(group)) in counts), None)
-    if group is None:
-        lacking("groups")
-    names = members(group)
-    user = next(user for user in pwd.getpwall() if not names or user.pw_name in names)
-    path = give(shared, user, group.gr_gid)
-    with acting_as(user.pw_uid):
-        assert judge(path) == f"group {group.gr_gid} can write it"
 
 
 USERS = tuple(

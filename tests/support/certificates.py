@@ -33,11 +33,13 @@ def make_key(kind: str = "ec") -> Key:
     return ec.generate_private_key(ec.SECP384R1() if kind == "p384" else ec.SECP256R1())
 
 
-def make_certificate(key: Key, names: list[tuple[x509.ObjectIdentifier, str]] | None = None) -> str:
+def make_certificate(
+    key: Key, names: list[tuple[x509.ObjectIdentifier, str]] | None = None, *, until: datetime = AFTER
+) -> str:
     """Return a certificate self-signed with *key*."""
     attributes = names or [(NameOID.COMMON_NAME, "user")]
     name = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, BEFORE, AFTER)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, BEFORE, until)
     algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     return builder.sign(key, algorithm).public_bytes(Encoding.PEM).decode()
 

@@ -15,7 +15,6 @@ import pytest
 
 # Rights and traits of the machine, which no installation brings: without them a test skips in CI too.
 BEYOND_CI = {
-    "groups": "needs a group in this system's own table with no member, or with a few",
     "ipv6": "needs IPv6 on loopback, which containers are often started without",
     "kubectl-completion": "needs a kubectl that completes plugins, of 1.26 or later: Debian's is, from 13 on",
     "mount-namespace": "needs the right to mount a file system for itself, which sandboxes withhold",
