@@ -168,6 +168,8 @@ def test_a_pipe_has_colours_only_if_it_is_told_to(node: Node) -> None:
     words = ("explain", "good.example/app", *node.options())
     assert "\x1b[" not in run_in_process(*words, NO_COLOR="").stdout
     assert "\x1b[32;1m" in run_in_process(*words, "--color", "always").stdout
+    assert "\x1b[32;1m" in run_in_process(*words, NO_COLOR="", FORCE_COLOR="1", TERM="dumb").stdout
+    assert "\x1b[" not in run_in_process(*words, NO_COLOR="1", FORCE_COLOR="1").stdout
 
 
 def test_marks_are_ascii_where_the_locale_has_no_others(node: Node, tmp_path: Path) -> None:

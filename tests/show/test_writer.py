@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
-import keyferry
 from keyferry.errors import ConfigError, EnvironmentProblem, Problem
-from keyferry.show import writer
 from keyferry.show.text import table
 from keyferry.show.writer import (
-    ColorChoice,
     Guard,
     Lines,
     LiveLines,
     Output,
-    choose_color,
-    is_coloured,
     report,
     report_error,
-    style,
     terminal_size,
 )
 from support.screen import Screen
@@ -93,17 +86,6 @@ def test_a_print_of_lines_keeps_them_and_of_a_part_does_not(capsys: pytest.Captu
     assert capsys.readouterr().out == "A     B\n1\ufffd2   \ufffd[0m\none two\ufffdthree\n"
 
 
-def test_a_guard_in_a_guard_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    before = sys.stdout
-    with Guard():
-        outer = sys.stdout
-        with Guard():
-            assert sys.stdout is outer
-        assert sys.stdout is outer
-    assert sys.stdout is before
-    assert capsys.readouterr().out == ""
-
-
 def test_characters_that_cannot_be_encoded_are_escaped(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w", encoding="ascii") as stream:
         Output(stream).write("ä\x1b\u20ac")
@@ -119,67 +101,6 @@ def test_exact_bytes_go_to_programs_and_harmless_text_to_people(tmp_path: Path) 
     terminal = Terminal()
     Output(terminal).write_exact(b"a\x1b[2J\n")
     assert terminal.getvalue() == "a\ufffd[2J\n"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
-def test_a_full_disk_is_said_once_and_never_for_talk() -> None:
-    with open("/dev/full", "w", encoding="utf-8") as stream:
-        output = Output(stream)
-        output.write("x")
-        with pytest.raises(EnvironmentProblem, match="standard output cannot be written: No space left"):
-            output.flush()
-        output.write("y")
-        output.flush()
-    with open("/dev/full", "w", encoding="utf-8") as stream:
-        talk = Output(stream, is_talk=True)
-        talk.write("x")
-        talk.flush()
-
-
-def test_a_stream_that_is_closed_is_an_error_for_output_alone() -> None:
-    with pytest.raises(EnvironmentProblem, match="standard output cannot be written: it is closed"):
-        Output(None).write("x")
-    Output(None, is_talk=True).write("x")
-    assert not Output(None).isatty()
-
-
-@pytest.mark.parametrize(
-    ("choice", "env", "expected"),
-    [
-        (ColorChoice.AUTO, {}, False),
-        (ColorChoice.AUTO, {"FORCE_COLOR": "1"}, True),
-        (ColorChoice.AUTO, {"FORCE_COLOR": "1", "TERM": "dumb"}, True),
-        (ColorChoice.AUTO, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
-        (ColorChoice.AUTO, {"FORCE_COLOR": "", "NO_COLOR": ""}, False),
-        (ColorChoice.ALWAYS, {"NO_COLOR": "1"}, True),
-        (ColorChoice.NEVER, {"FORCE_COLOR": "1"}, False),
-    ],
-)
-def test_the_choice_of_colours_comes_before_the_variables(
-    choice: ColorChoice,
-    env: dict[str, str],
-    expected: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in env.items():
-        monkeypatch.setenv(name, value)
-    with Guard():
-        choose_color(choice)
-        assert is_coloured() is expected
-        print(style("x", "bold"))  # noqa: T201 - as commands do
-    assert capsys.readouterr().out == ("\033[1mx\033[0m\n" if expected else "x\n")
-    with Guard():
-        assert is_coloured() is bool(env.get("FORCE_COLOR") and not env.get("NO_COLOR"))
-
-
-def test_columns_of_a_table_are_aligned_for_wide_characters() -> None:
-    assert table(("A", "B"), [("漢字", "1"), ("abc", "2")]) == "A      B\n漢字   1\nabc    2"
-
-
-SOURCE = Path(keyferry.__file__).parent
 
 
 def test_each_note_is_a_line_with_our_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,13 +122,6 @@ def test_an_error_is_one_line_and_a_config_one_for_each_problem(capsys: pytest.C
         "keyferry: ValueError",
         "",
     ]
-
-
-def test_nobody_else_speaks_in_our_name() -> None:
-    """A second reporter could forget to make foreign text harmless."""
-    spoken = re.compile(r"""["']keyferry: """)
-    found = {path for path in SOURCE.rglob("*.py") if spoken.search(path.read_text("utf-8"))}
-    assert found == {Path(writer.__file__)}
 
 
 class LiveTerminal:
@@ -239,14 +153,6 @@ def test_new_lines_take_the_place_of_the_old_ones() -> None:
     assert terminal.rows == ["one alone"]
     terminal.live.clear()
     assert terminal.rows == [""]
-
-
-def test_the_same_lines_are_not_written_again() -> None:
-    terminal = LiveTerminal(40)
-    terminal.live.draw(["one"])
-    before = terminal.text
-    terminal.live.draw(["one"])
-    assert terminal.text == before
 
 
 def test_what_is_said_stays_above() -> None:
