@@ -154,14 +154,6 @@ def test_several_images_are_pulled_at_once_and_told_in_order(
     assert f"try: keyferry explain {images[1]} {' '.join(secret)} --here\n" in done.stderr
 
 
-def test_the_tag_latest_is_pulled_each_time(registry: Registry, secret: list[str], tmp_path: Path) -> None:
-    """Written or not; another policy can be asked for."""
-    image, options = f"{registry.host}/team/one", ["--to", str(tmp_path / "layout"), *secret, "-o", "json"]
-    for more, expected in (([], "pulled"), ([], "pulled"), (["--pull-policy", "IfNotPresent"], "present")):
-        (item,) = items(run_in_process("pull", image, *options, *more))
-        assert item["result"] == expected
-
-
 def test_a_plugin_whose_answer_changes_is_run_once_more(registry: Registry, tmp_path: Path) -> None:
     """Its first credential is refused and its second works; with --no-evict it is not asked again."""
     host, node = registry.host, Node(tmp_path)
@@ -286,15 +278,6 @@ def test_a_registry_that_does_not_say_is_unknown_as_for_can_pull(tmp_path: Path,
     assert " ErrImagePull: " in done.stdout
     assert f"status {status}" in done.stdout
     assert "the registry gave no conclusive response" in checked.stdout
-
-
-def test_a_registry_that_is_not_there_is_unknown_and_the_table_says_why(tmp_path: Path) -> None:
-    done = run_in_process(
-        "pull", "127.0.0.1:1/team/one", *plain_pod(tmp_path), "--to", str(tmp_path / "layout")
-    )
-    assert done.returncode == 6, done.stderr
-    assert "ErrImagePull: " in done.stdout
-    assert "connection refused" in done.stdout
 
 
 def test_a_secret_that_the_pod_lists_is_missed_before_the_pull(registry: Registry, tmp_path: Path) -> None:

@@ -156,8 +156,14 @@ def put_part(folder: Path, digest: str, content: bytes) -> None:
     (drafts / digest.replace(":", "-")).write_bytes(content)
 
 
-def test_an_empty_folder_begins_at_nothing(registry: FakeServer, tmp_path: Path) -> None:
-    assert told_by(registry, tmp_path)[0] == Progress(done=0, total=TOTAL, layers_done=0, layers=2, found=0)
+def test_progress_goes_from_nothing_to_everything(registry: FakeServer, tmp_path: Path) -> None:
+    """A pull of what is there is told once."""
+    told = told_by(registry, tmp_path)
+    assert told[0] == Progress(done=0, total=TOTAL, layers_done=0, layers=2, found=0)
+    assert [each.done for each in told] == sorted(each.done for each in told)
+    assert told_by(registry, tmp_path) == [
+        Progress(done=TOTAL, total=TOTAL, layers_done=2, layers=2, found=TOTAL)
+    ]
 
 
 def test_whole_layers_and_parts_that_are_there_count_from_the_start(

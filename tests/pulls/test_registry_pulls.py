@@ -12,7 +12,6 @@ import pytest
 from keyferry import (
     Credential,
     Platform,
-    Progress,
     PullOptions,
     PullOutcome,
     RegistryRoute,
@@ -120,14 +119,6 @@ def test_credentials_are_tried_in_order_until_one_works(registry: Registry, tmp_
     assert "unauthorized: authentication required" in str(error)
 
 
-def test_if_none_works_every_error_is_told(registry: Registry, tmp_path: Path) -> None:
-    with pytest.raises(ImagePullError) as caught:
-        pull(registry, tmp_path, BAD, credential("bob", "no"))
-    assert [said_by(failure).status for failure in caught.value.failures] == [401, 401]
-    assert caught.value.is_refusal
-    assert json.loads((tmp_path / "index.json").read_text())["manifests"] == []
-
-
 def test_a_missing_image_is_told_apart_from_a_refusal_and_all_are_tried(
     registry: Registry, tmp_path: Path
 ) -> None:
@@ -188,35 +179,6 @@ def test_what_is_there_is_not_fetched_again_and_what_is_broken_is(registry: Regi
     check_layout(tmp_path, IMAGE)
 
 
-def test_several_images_live_in_one_layout(registry: Registry, tmp_path: Path) -> None:
-    pull(registry, tmp_path, GOOD)
-    pull_to_layout(
-        f"{registry.host}/team/app:many",
-        tmp_path,
-        [GOOD],
-        platform=Platform(os="linux", architecture="arm64"),
-    )
-    index = json.loads((tmp_path / "index.json").read_text())
-    names = {
-        each["annotations"]["org.opencontainers.image.ref.name"]: each["digest"]
-        for each in index["manifests"]
-    }
-    assert names == {"v1": IMAGE.digest, "many": ARM.digest}
-
-
-def test_progress_is_told_up_to_the_end(registry: Registry, tmp_path: Path) -> None:
-    told: list[Progress] = []
-    pull_to_layout(f"{registry.host}/team/app:v1", tmp_path, [GOOD], on_progress=told.append)
-    total = sum(map(len, IMAGE.blobs.values()))
-    assert {each.total for each in told} == {total}
-    assert [each.done for each in told] == sorted(each.done for each in told)
-    assert told[-1].done == total
-    again: list[Progress] = []
-    pull_to_layout(f"{registry.host}/team/app:v1", tmp_path, [GOOD], on_progress=again.append)
-    layers = len(IMAGE.blobs) - 1
-    assert again == [Progress(done=total, total=total, layers_done=layers, layers=layers, found=total)]
-
-
 def test_a_check_asks_with_each_credential_and_downloads_nothing(registry: Registry) -> None:
     before = len(registry.log)
     attempts = check_registry(f"{registry.host}/team/app:v1", [BAD, GOOD, BAD])
@@ -229,13 +191,6 @@ def test_a_check_asks_with_each_credential_and_downloads_nothing(registry: Regis
         for line in said.splitlines()
         if '"GET"' in line and '"http.response.status":200' in line and "manifests" in line
     ]
-
-
-def test_a_check_without_credentials_is_anonymous(registry: Registry) -> None:
-    (attempt,) = check_registry(f"{registry.host}/team/app:v1")
-    assert attempt.credential is None
-    assert said_by(attempt.error).status == 401
-    assert "asks for a credential" in str(attempt.error)
 
 
 def test_both_can_be_awaited(registry: Registry, tmp_path: Path) -> None:
@@ -316,10 +271,3 @@ def test_what_is_no_image_name_is_said_before_anything_is_done(image: str, tmp_p
     with pytest.raises(ImageNameError):
         check_registry(image)
     assert not (tmp_path / "layout").exists()
-
-
-def test_a_registry_that_is_not_there_is_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(ImagePullError, match="connection refused") as caught:
-        pull_to_layout("127.0.0.1:1/team/app", tmp_path, [GOOD, BAD])
-    assert caught.value.kind == "unreachable"
-    assert len(caught.value.failures) == 2
