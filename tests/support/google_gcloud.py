@@ -9,12 +9,11 @@ from pathlib import Path
 from support.scripted import write_python
 
 _PROGRAM = """
-import json, os, sys, time
+import json, os, sys
 folder = {folder!r}
 with open(os.path.join(folder, "runs"), "a") as file:
     file.write(json.dumps(sys.argv[1:]) + "\\n")
 told = json.load(open(os.path.join(folder, "told")))
-time.sleep(told["seconds"])
 sys.stderr.write(told["stderr"])
 sys.stdout.write(told["stdout"])
 sys.exit(told["status"])
@@ -27,10 +26,10 @@ class Gcloud:
 
     folder: Path
 
-    def prints(self, stdout: object, *, stderr: str = "", status: int = 0, seconds: float = 0.0) -> None:
+    def prints(self, stdout: object, *, stderr: str = "", status: int = 0) -> None:
         """Set the output: a document, or text."""
         text = stdout if isinstance(stdout, str) else json.dumps(stdout)
-        told = {"stdout": text, "stderr": stderr, "status": status, "seconds": seconds}
+        told = {"stdout": text, "stderr": stderr, "status": status}
         (self.folder / "told").write_text(json.dumps(told))
 
     def prints_token(self, token: str, expiry: str = "2035-01-02T03:04:05Z", **more: object) -> None:

@@ -14,6 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from keyferry_plugins.signing.jose import encode_segment, verify_jwt
 from support.certificates import key_pem, make_key
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
+from support.reference import Answer as PluginAnswer
+from support.reference import ask_cluster
 
 OAUTH, STS, IAM = "oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"
 CONFIG_HOST = "config.example.com"
@@ -80,6 +82,14 @@ class World:
     def node_env(self, **more: str) -> dict[str, str]:
         """Return an environment on one of Google's machines."""
         return self.env(GCE_METADATA_HOST=f"127.0.0.1:{self.metadata.port}", **more)
+
+    def ask_gke(self, document: object = None, *args: str, **more: str) -> PluginAnswer:
+        """Run keyferry-gke for application default credentials; *document* is the file that the environment names."""
+        named = (
+            {} if document is None else {"GOOGLE_APPLICATION_CREDENTIALS": self.write("key.json", document)}
+        )
+        flag = "--use_application_default_credentials"
+        return ask_cluster("gke", args=(flag, *args), env=self.env(**named, **more))
 
     def write(self, name: str, document: object) -> str:
         """Write a JSON document into a file; return its path."""

@@ -105,6 +105,9 @@ def test_legacy_logs_in_at_the_first_version_of_the_endpoint(azure: Azure) -> No
     assert status["expirationTimestamp"] == "2100-01-01T00:00:00Z"
 
 
+NO_TIMES: list[object] = [True, None, "", "soon", "1/2/3", "1/2/2030 x:00:00", -1, 10**30, "9" * 40, []]
+
+
 @pytest.mark.parametrize(
     ("instant", "hours"),
     [
@@ -117,10 +120,7 @@ def test_legacy_logs_in_at_the_first_version_of_the_endpoint(azure: Azure) -> No
         ("1/1/2030 1:00:00 PM +00:00", 13),
         ("12/31/2029 23:00:00 PM +00:00", -1),
         ("1/1/2030 00:00:00 +00:00", 0),
-        *(
-            (odd, None)
-            for odd in (True, None, "", "soon", "1/2/3", "1/2/2030 x:00:00", -1, 10**30, "9" * 40, [])
-        ),
+        *((odd, None) for odd in NO_TIMES),
         (f"1/2/2030 {5000 * '9'}:00:00 PM", None),
     ],
 )

@@ -8,28 +8,14 @@ import re
 import subprocess
 import textwrap
 import time
-from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
 from pathlib import Path
 
-import jwt
 import pytest
 import yaml
 
 from keyferry.api.federation.presets import PRESETS, load_preset
-from keyferry.api.federation.rules import CompleteRule
-from keyferry.api.federation.v1alpha1 import (
-    CacheLifetime,
-    CredentialTemplates,
-    ExchangeCall,
-    Margin,
-    Recipe,
-    SubjectSettings,
-)
-from keyferry.sdk import AuthConfig, ProvideError, Request, Response
-from keyferry_plugins.federation.answer import kept_seconds, make_response
-from keyferry_plugins.federation.config import read_federation
-from keyferry_plugins.federation.subject import SubjectToken, check_subject
-from keyferry_plugins.signing.jose import read_claims
+from keyferry.api.meta import parse_duration
 from support.commands import run_keyferry
 from support.fake_cloud import Reply
 from support.federation import (
@@ -42,12 +28,9 @@ from support.federation import (
     example_federation,
     federation,
     issued,
-    issuer_key,
     rule_of,
     sign,
 )
-from support.google_world import World
-from support.jose_tokens import forge
 from support.reference import Answer, ask_image, launcher, run_plugin, write_launcher
 
 JFROG = "team.jfrog.io"
@@ -57,8 +40,6 @@ LOGIN = {"access_token": "opaque-1", "expires_in": HOUR, "username": "u"}
 
 def cache_seconds(answer: Answer) -> float:
     """The cacheDuration of a response."""
-    from keyferry.api.meta import parse_duration
-
     return parse_duration(str(answer.document["cacheDuration"])) / 1e9
 
 
@@ -183,16 +164,53 @@ def test_a_recipe_of_ones_own_serves_the_next_vendor(end: str, tmp_path: Path) -
     assert (answer.document["cacheKeyType"], cache_seconds(answer)) == ("Image", 540)
 
 
-def test_throttling_is_waited_for(tmp_path: Path) -> None:
-    """A 429 with Retry-After, and a 503, are tried again; the answer after them counts."""
-    replies = [
-        Reply(429, {"error": "slow_down"}, headers={"Retry-After": "1"}),
-        Reply(503),
-        Reply(document={"access_token": issued(), "expires_in": HOUR, "username": "u"}),
-    ]
-    with federation(tmp_path, lambda _: replies.pop(0), JFROG) as world:
-        assert world.ask(IMAGE, rule_of("jfrog")).auth[JFROG][0] == "u"
-        assert len(world.server.received) == 3
+@pytest.mark.parametrize(("username", "password"), [("${ttl}", "p"), ("u", "${ttl}")])
+def test_half_a_login_is_none(username: str, password: str, tmp_path: Path) -> None:
+    """The kubelet would try it, and the registry's refusal would hide what is wrong."""
+    rule = recipe_rule(credentials={"username": username, "password": password})
+    document = {"result": [{"token": "opaque-1"}]}  # a response need not say how long
+    with federation(tmp_path, lambda _: Reply(document=document), "sts.example.com") as world:
+        answer = world.ask("registry.example.com/app", rule)
+    assert (answer.status, answer.stdout) == (1, "")
+    assert "no user name or no password" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "ttl", "make", "kept"),
+    [
+        ({"from": ["ttl"]}, 1000, None, 900),
+        ({"from": ["ttl", "exp"]}, 0, lambda: issued(1000), 900),
+        ({"from": ["ttl", "exp"]}, 5000, lambda: issued(1000), 900),
+        ({"from": ["ttl", "exp"]}, 100, lambda: issued(1000), 90),
+        ({"from": ["ttl"], "margin": "1m"}, 1000, None, 940),
+        ({"from": ["ttl"], "margin": "1m"}, 30, None, 0),
+        ({"from": ["ttl"], "max": "1m"}, 1000, None, 60),
+        ({"from": ["ttl"], "unknown": "1m"}, 0, None, 60),
+        ({"from": ["ttl"], "unknown": "10m"}, 0, lambda: issued(300), 270),
+    ],
+)
+def test_a_login_is_kept_for_its_lifetime_less_a_margin(
+    lifetime: dict[str, object], ttl: int, make: Callable[[], str] | None, kept: int, tmp_path: Path
+) -> None:
+    """That of the response, or the token's own, whichever ends first."""
+    document = {"result": [{"token": make() if make else "opaque-1", "seconds": ttl}]}
+    with federation(tmp_path, lambda _: Reply(document=document), "sts.example.com") as world:
+        answer = world.ask("registry.example.com/app", recipe_rule(lifetime=lifetime))
+    assert kept - (60 if make else 0) <= cache_seconds(answer) <= kept
+
+
+def test_clocks_may_differ_a_little(tmp_path: Path) -> None:
+    """By a minute, for the subject token and for the one that comes back."""
+    soon, later = ({"nbf": int(time.time()) + seconds} for seconds in (30, 120))
+    reply = Reply(document=LOGIN)
+    with federation(tmp_path, lambda _: reply, JFROG) as world:
+        assert world.ask(IMAGE, rule_of("jfrog"), token=account_token(**soon)).auth
+        answer = world.ask(IMAGE, rule_of("jfrog"), token=account_token(**later))
+        assert "the subject token is not valid yet" in answer.stderr
+        reply = Reply(document={**LOGIN, "access_token": issued(**soon)})
+        assert world.ask(IMAGE, rule_of("jfrog")).auth
+        reply = Reply(document={**LOGIN, "access_token": issued(**later)})
+        assert "the token of the response is not valid yet" in world.ask(IMAGE, rule_of("jfrog")).stderr
 
 
 def test_a_wait_that_exceeds_the_time_is_not_begun(tmp_path: Path) -> None:
@@ -226,8 +244,6 @@ FAILURES = {
         "retry after 999999999 s",
     ),
     "down": (Reply(500), "the server is busy or out of order"),
-    "redirect": (Reply(307, headers={"Location": "https://marked.example.com/"}), "which is never followed"),
-    "moved": (Reply(302, headers={"Location": f"https://{JFROG}/marked"}), "which is never followed"),
     "no-json": (Reply(body=b"<html>marked</html>"), "not a JSON object"),
     "a-list": (Reply(document=["marked"]), "not a JSON object"),
     "empty": (Reply(document={}), "without a text at /access_token"),
@@ -237,11 +253,6 @@ FAILURES = {
         "at /access_token is too long or has a control character",
     ),
     "a-user-with-a-colon": (Reply(document={"access_token": "t", "username": "a:b"}), "has a colon"),
-    "expired": (Reply(document={"access_token": issued(-5), "username": "u"}), "has expired already"),
-    "not-yet-valid": (
-        Reply(document={"access_token": issued(nbf=int(time.time()) + HOUR), "username": "u"}),
-        "of the response is not valid yet",
-    ),
     "endless": (Reply(is_endless=True), "is longer than"),
     "closed": (Reply(is_closed=True), JFROG),
     "no-http": (Reply(raw=b"marked\r\n\r\n"), JFROG),
@@ -261,14 +272,6 @@ def test_a_server_that_fails_is_named_and_not_quoted(case: str, tmp_path: Path) 
     assert "marked" not in answer.stderr
     assert token not in answer.stderr
     assert "Traceback" not in answer.stderr
-
-
-def test_a_slow_server_ends_in_time_with_a_message(tmp_path: Path) -> None:
-    """The time is for all calls together, however many attempts there are."""
-    with federation(tmp_path, lambda _: Reply(after=5), JFROG) as world:
-        answer = world.ask(IMAGE, rule_of("jfrog"), args=["--timeout=1s"])
-    assert (answer.status, answer.stdout) == (1, "")
-    assert f"https://{JFROG}/access/api/v1/oidc/token: no response in time" in answer.stderr
 
 
 def test_the_time_cannot_exceed_the_kubelets_minute(tmp_path: Path) -> None:
@@ -348,36 +351,6 @@ def test_a_preset_is_no_traceback_where_the_streams_are_closed(name: str) -> Non
         assert "Traceback" not in done.stderr
 
 
-def test_google_gets_the_same_request_from_both_plugins(world: World) -> None:
-    """keyferry-gcr and the preset, for a GKE workload identity pool: one server, one request, one login."""
-    sts = "POST sts.googleapis.com/v1/token"
-    token = account_token(aud=["proj.svc.id.goog"])
-    world.on(
-        sts, Reply(document={"access_token": "ya29.d.federated", "expires_in": HOUR, "token_type": "Bearer"})
-    )
-    image = "europe-docker.pkg.dev/proj/repo/app"
-    theirs = ask_image(
-        "gcr", image, args=["--identity-provider=idp", "--project-id=proj"], env=world.node_env(), token=token,
-        annotations={"iam.gke.io/enable-wi-image-pull": "true"},
-    )  # fmt: skip
-    args = [
-        "--registry=europe-docker.pkg.dev", "--preset=gcp", "--audience=proj.svc.id.goog", f"--issuer={ISSUER}",
-        "--param=pool=identitynamespace:proj.svc.id.goog:idp",
-    ]  # fmt: skip
-    ours = ask_image("federate", image, args=args, env=world.node_env(), token=token)
-    first, second = world.api.received
-    assert (first.target, first.json) == (second.target, second.json)
-    assert theirs.auth["europe-docker.pkg.dev"] == ours.auth["europe-docker.pkg.dev"]
-
-
-def test_the_kubelets_token_is_signed_by_the_cluster() -> None:
-    """So that what the servers verify is what a real API server writes."""
-    token = account_token()
-    assert jwt.get_unverified_header(token) == {"alg": "RS256", "kid": "key-1"}
-    assert read_claims(token)["aud"] == [AUDIENCE]
-    assert jwt.decode(token, issuer_key().public_key(), ["RS256"], audience=AUDIENCE)["iss"] == ISSUER
-
-
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "plugins" / "federation.md"
 
 
@@ -389,10 +362,16 @@ def blocks(kind: str) -> list[str]:
     return [textwrap.dedent(text) for _, text in found]
 
 
-def test_the_configs_on_the_page_are_good() -> None:
+def test_the_configs_on_the_page_are_good(tmp_path: Path) -> None:
+    """They are read, and have rules, none of which is for some other registry."""
     configs = blocks("json")
     assert len(configs) == 2
-    assert all(read_federation(text.encode(), "page").rules for text in configs)
+    for text in configs:
+        path = tmp_path / "federation.json"
+        path.write_text(text)
+        path.chmod(0o644)
+        answer = ask_image("federate", "other.example.com/app", args=[f"--config={path}"])
+        assert "no rule is for the registry" in answer.stderr
 
 
 def test_the_arguments_on_the_page_give_a_login(tmp_path: Path) -> None:
@@ -432,143 +411,3 @@ def test_a_job_gets_a_docker_config_as_on_the_page(tmp_path: Path) -> None:
         )  # fmt: skip
     auth = base64.b64encode(b"u:opaque-1").decode()
     assert json.loads(done.stdout)["auths"][JFROG]["auth"] == auth, done.stderr
-
-
-NOW = 1_000_000.0
-LEEWAY = 60
-SETTINGS = SubjectSettings(audience="registry", issuer="https://issuer")
-CLAIMS: dict[str, object] = {"iss": "https://issuer", "sub": "s", "aud": "registry", "exp": int(NOW) + 600}
-
-
-def token(**changes: object) -> str:
-    """A token with changed claims."""
-    return forge({"alg": "none"}, claims={**CLAIMS, **changes})
-
-
-@pytest.mark.parametrize("start", [NOW - 1000, NOW, NOW + LEEWAY])
-def test_clocks_may_differ_a_little(start: int) -> None:
-    found = check_subject(token(nbf=start), SETTINGS, NOW)
-    assert (found.issuer, found.audience, found.expires_at) == ("https://issuer", "registry", NOW + 600)
-
-
-@pytest.mark.parametrize("start", [NOW + LEEWAY + 1, NOW + 3600])
-def test_a_token_of_later_is_not_valid_yet(start: int) -> None:
-    with pytest.raises(ProvideError, match="the subject token is not valid yet"):
-        check_subject(token(nbf=start), SETTINGS, NOW)
-
-
-@pytest.mark.parametrize("end", [NOW, NOW - 1, None, "soon"])
-def test_a_token_has_an_end_that_is_to_come(end: object) -> None:
-    """Without a leeway: a token that the receiver may refuse is not worth sending."""
-    with pytest.raises(ProvideError, match="has expired or has no expiry"):
-        check_subject(token(exp=end), SETTINGS, NOW)
-    assert check_subject(token(exp=NOW + 1), SETTINGS, NOW).expires_at == NOW + 1
-
-
-MINUTE = 60_000_000_000
-SUBJECT = "head.~~claims??.signature"
-
-
-def log_in(username: str, password: str, *, has_calls: bool = True) -> Response:
-    """Return the response for a login that a server returned, or that is made of the expiring itself."""
-    calls = (ExchangeCall(),) if has_calls else ()
-    recipe = Recipe(
-        calls=calls,
-        credentials=CredentialTemplates(username="${name}", password="${word}"),
-        lifetime=CacheLifetime(sources=(), unknown_ns=MINUTE),
-    )
-    rule = CompleteRule(
-        registries=("r.example",),
-        subject=SubjectSettings(),
-        parameters={},
-        recipe=recipe,
-        cache_key_type="Image",
-        ca_file="",
-    )
-    subject = SubjectToken(text=SUBJECT, issuer="i", subject="s", audience="a", expires_at=NOW + 1000)
-    return make_response(
-        rule, {"name": username, "word": password}, subject, Request(image="r.example/a"), NOW
-    )
-
-
-def test_a_login_is_for_the_registry_of_the_image_alone() -> None:
-    expected = Response(
-        auth={"r.example": AuthConfig(username="u", password="opaque")},
-        cache_key_type="Image",
-        cache_seconds=60.0,
-    )
-    assert log_in("u", "opaque") == expected
-
-
-@pytest.mark.parametrize(("username", "password"), [("", "p"), ("u", ""), ("", "")])
-def test_half_a_login_is_none(username: str, password: str) -> None:
-    """The kubelet would try it, and the registry's refusal would hide what is wrong."""
-    with pytest.raises(ProvideError, match="no user name or no password"):
-        log_in(username, password)
-
-
-@pytest.mark.parametrize(
-    "echo",
-    [
-        SUBJECT,
-        f"a{SUBJECT}b",
-        SUBJECT.encode().hex().upper(),
-        b64encode(SUBJECT.encode()).decode(),
-        urlsafe_b64encode(f"u:{SUBJECT}:p".encode()).decode(),
-        SUBJECT.replace("e", "%65"),
-    ],
-)
-def test_the_subject_token_is_a_login_only_without_calls(echo: str) -> None:
-    for login in ((echo, "p"), ("u", echo)):
-        with pytest.raises(ProvideError, match="returned the subject token itself"):
-            log_in(*login)
-        assert log_in(*login, has_calls=False).auth == {
-            "r.example": AuthConfig(username=login[0], password=login[1])
-        }
-
-
-def expiring(seconds: int) -> str:
-    """A token that expires so many seconds from now."""
-    return forge({"alg": "none"}, claims={"exp": int(NOW) + seconds})
-
-
-@pytest.mark.parametrize(
-    ("lifetime", "values", "password", "kept"),
-    [
-        (CacheLifetime(sources=("ttl",)), {"ttl": "1000"}, "opaque", 900),
-        (CacheLifetime(sources=("ttl", "exp")), {"ttl": ""}, expiring(1000), 900),
-        (CacheLifetime(sources=("ttl", "exp")), {"ttl": "5000"}, expiring(1000), 900),
-        (CacheLifetime(sources=("ttl", "exp")), {"ttl": "100"}, expiring(1000), 90),
-        (CacheLifetime(sources=("ttl",), margin=Margin(ns=MINUTE)), {"ttl": "1000"}, "opaque", 940),
-        (CacheLifetime(sources=("ttl",), margin=Margin(ns=MINUTE)), {"ttl": "30"}, "opaque", 0),
-        (CacheLifetime(sources=("ttl",), most_ns=MINUTE), {"ttl": "1000"}, "opaque", 60),
-        (CacheLifetime(sources=("ttl",), unknown_ns=MINUTE), {"ttl": "0"}, "opaque", 60),
-        (CacheLifetime(sources=("ttl",), unknown_ns=MINUTE), {}, expiring(10), 9),
-        (CacheLifetime(sources=("ttl",), unknown_ns=MINUTE), {"ttl": "9" * 5000}, "opaque", 60),
-        (CacheLifetime(sources=()), {}, "opaque", 0),
-        (CacheLifetime(sources=("exp",)), {}, forge({"alg": "none"}, claims={"exp": "soon"}), 0),
-    ],
-)
-def test_a_login_is_kept_for_its_lifetime_less_a_margin(
-    lifetime: CacheLifetime, values: dict[str, str], password: str, kept: float
-) -> None:
-    assert kept_seconds(lifetime, values, password, NOW) == kept
-
-
-@pytest.mark.parametrize(
-    ("claims", "problem"),
-    [
-        ({"nbf": NOW + LEEWAY + 1}, "not valid yet"),
-        ({"exp": NOW}, "expired already"),
-        ({"exp": NOW - 1000}, "expired already"),
-    ],
-)
-def test_a_token_that_does_not_hold_now_is_refused(claims: dict[str, object], problem: str) -> None:
-    with pytest.raises(ProvideError, match=problem):
-        kept_seconds(CacheLifetime(sources=("exp",)), {}, forge({"alg": "none"}, claims=claims), NOW)
-
-
-@pytest.mark.parametrize("start", [NOW - 1000, NOW + LEEWAY, True, "soon"])
-def test_an_answer_may_be_of_a_clock_that_differs_a_little(start: object) -> None:
-    password = forge({"alg": "none"}, claims={"nbf": start, "exp": NOW + 1000})
-    assert kept_seconds(CacheLifetime(sources=("exp",)), {}, password, NOW) == 900

@@ -1,31 +1,46 @@
-"""Subject tokens of Google's workload identity federation: from AWS, and from a program."""
+"""Subject tokens of Google's workload identity federation: from AWS, and from a program.
+
+keyferry-gke exchanges them, so they are seen at Google's token service.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import json
-import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
-from keyferry.sdk import Deadline, ProvideError
-from keyferry.sdk.http import ONCE
-from keyferry_plugins.google.calls import Calls
-from keyferry_plugins.google.credential_file import CredentialFile
-from keyferry_plugins.google.subject_tokens import subject_token
 from support.fake_cloud import FakeServer, Received, Reply, serving
-from support.google_world import external_account
+from support.google_world import STS, World, external_account, impersonated_reply, token_reply
 from support.scripted import write_python
 
-NOW = 1_704_164_645.0  # 2024-01-02T03:04:05Z
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": SECRET}
 AUDIENCE = external_account({})["audience"]
 DOCUMENT = {"AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": SECRET, "Token": "session-token-mark"}
+
+
+def subject_of(world: World, document: dict[str, object], **env: str) -> str:
+    """The subject token that is exchanged for a credential file."""
+    world.on(f"POST {STS}/v1/token", token_reply())
+    answer = world.ask_gke(document, **env)
+    assert answer.status == 0, answer.stderr
+    return world.api.received[-1].form["subject_token"]
+
+
+def failure(world: World, document: dict[str, object], **env: str) -> str:
+    """The error of a run that exchanges nothing; no secret is in it."""
+    answer = world.ask_gke(document, **env)
+    assert (answer.status, answer.stdout) == (1, "")
+    assert SECRET not in answer.stderr
+    assert "-mark" not in answer.stderr
+    assert world.api.received == []
+    return answer.stderr
 
 
 class Instance:
@@ -59,13 +74,14 @@ def instance() -> Iterator[Instance]:
         yield instance
 
 
-def ask(source: dict[str, object], **environ: str) -> dict[str, object]:
+def aws(source: dict[str, object]) -> dict[str, object]:
+    """A credential file of an AWS workload."""
+    return external_account({"environment_id": "aws1"} | source)
+
+
+def ask(world: World, source: dict[str, object], **env: str) -> dict[str, object]:
     """The signed request, taken apart."""
-    document = external_account({"environment_id": "aws1"} | source)
-    token = subject_token(
-        CredentialFile(where="the file", members=document),
-        Calls(deadline=Deadline(30), environ=environ, now=lambda: NOW, retry=ONCE),
-    )
+    token = subject_of(world, aws(source), **env)
     assert "{" not in token
     request = json.loads(unquote(token))
     assert isinstance(request, dict)
@@ -93,35 +109,37 @@ def signature(headers: dict[str, str], region: str) -> str:
     empty = hashlib.sha256(b"").hexdigest()
     query = "Action=GetCallerIdentity&Version=2011-06-15"
     canonical = f"POST\n/\n{query}\n{lines}\n{';'.join(sorted(signed))}\n{empty}"
-    scope = f"20240102/{region}/sts/aws4_request"
+    stamp = headers["x-amz-date"]
+    scope = f"{stamp[:8]}/{region}/sts/aws4_request"
     digest = hashlib.sha256(canonical.encode()).hexdigest()
     key = f"AWS4{SECRET}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")
-    text = f"AWS4-HMAC-SHA256\n20240102T030405Z\n{scope}\n{digest}"
-    return hmac.digest(key, text.encode(), "sha256").hex()
+    return hmac.digest(key, f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{digest}".encode(), "sha256").hex()
 
 
-def test_keys_of_the_environment_sign_without_any_server() -> None:
+def test_keys_of_the_environment_sign_without_any_server(world: World) -> None:
     """The pool is part of what is signed."""
-    request = ask({}, **KEYS, AWS_REGION="us-east-2")
+    request = ask(world, {}, **KEYS, AWS_REGION="us-east-2")
     assert request["url"] == "https://sts.us-east-2.amazonaws.com?Action=GetCallerIdentity&Version=2011-06-15"
     assert request["method"] == "POST"
     headers = headers_of(request)
     assert headers["x-goog-cloud-target-resource"] == AUDIENCE
     assert headers["host"] == "sts.us-east-2.amazonaws.com"
-    assert headers["x-amz-date"] == "20240102T030405Z"
+    now = time.gmtime(time.time() - 100), time.gmtime()
+    earliest, latest = (time.strftime("%Y%m%dT%H%M%SZ", each) for each in now)
+    assert earliest <= headers["x-amz-date"] <= latest
     assert "x-amz-security-token" not in headers
     assert headers["authorization"] == (
-        "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20240102/us-east-2/sts/aws4_request,"
+        f"AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/{headers['x-amz-date'][:8]}/us-east-2/sts/aws4_request,"
         " SignedHeaders=host;x-amz-date;x-goog-cloud-target-resource,"
         f" Signature={signature(headers, 'us-east-2')}"
     )
 
 
-def test_an_instance_signs_with_the_keys_of_its_role(instance: Instance) -> None:
+def test_an_instance_signs_with_the_keys_of_its_role(world: World, instance: Instance) -> None:
     """Session, role, credentials and zone are asked of its metadata server; the letter of the zone is dropped."""
-    headers = headers_of(ask(source_of(instance)))
+    headers = headers_of(ask(world, source_of(instance)))
     assert headers["host"] == "sts.eu-west-2.amazonaws.com"
     assert headers["x-amz-security-token"] == "session-token-mark"
     assert headers["authorization"].endswith(f"Signature={signature(headers, 'eu-west-2')}")
@@ -133,13 +151,13 @@ def test_an_instance_signs_with_the_keys_of_its_role(instance: Instance) -> None
     ]
 
 
-def test_the_older_variable_for_the_region_counts_less() -> None:
+def test_the_older_variable_for_the_region_counts_less(world: World) -> None:
     """AWS_REGION first."""
+    older = {**KEYS, "AWS_DEFAULT_REGION": "eu-west-1"}
+    assert headers_of(ask(world, {}, **older))["host"] == "sts.eu-west-1.amazonaws.com"
     assert (
-        headers_of(ask({}, **KEYS, AWS_DEFAULT_REGION="eu-west-1"))["host"] == "sts.eu-west-1.amazonaws.com"
+        headers_of(ask(world, {}, **older, AWS_REGION="eu-west-3"))["host"] == "sts.eu-west-3.amazonaws.com"
     )
-    both = {"AWS_REGION": "eu-west-3", "AWS_DEFAULT_REGION": "eu-west-1"}
-    assert headers_of(ask({}, **KEYS, **both))["host"] == "sts.eu-west-3.amazonaws.com"
 
 
 @pytest.mark.parametrize(
@@ -153,24 +171,20 @@ def test_the_older_variable_for_the_region_counts_less() -> None:
     ],
 )
 def test_an_instance_without_credentials_is_an_error_without_secrets(
-    instance: Instance, credentials: Reply
+    world: World, instance: Instance, credentials: Reply
 ) -> None:
     """Whatever it answers."""
     instance.credentials = credentials
-    with pytest.raises(ProvideError) as caught:
-        ask(source_of(instance))
-    assert SECRET not in str(caught.value)
-    assert "mark" not in str(caught.value)
+    failure(world, aws(source_of(instance)))
 
 
 @pytest.mark.parametrize(
     "zone", [Reply(404), Reply(body=b""), Reply(body=b"evil.example.com/a"), Reply(body=b"a b")]
 )
-def test_a_region_that_is_none_is_refused(instance: Instance, zone: Reply) -> None:
+def test_a_region_that_is_none_is_refused(world: World, instance: Instance, zone: Reply) -> None:
     """It would become a part of a host's name."""
     instance.zone = zone
-    with pytest.raises(ProvideError):
-        ask(source_of(instance))
+    failure(world, aws(source_of(instance)))
 
 
 @pytest.mark.parametrize(
@@ -182,13 +196,13 @@ def test_a_region_that_is_none_is_refused(instance: Instance, zone: Reply) -> No
         ({}, KEYS | {"AWS_REGION": "x.example.com/"}, "is not a region name"),
     ],
 )
-def test_what_is_missing_is_named(source: dict[str, object], environ: dict[str, str], words: str) -> None:
+def test_what_is_missing_is_named(
+    world: World, source: dict[str, object], environ: dict[str, str], words: str
+) -> None:
     """Member or variable."""
-    with pytest.raises(ProvideError, match=words):
-        ask(source, **environ)
+    assert words in failure(world, aws(source), **environ)
 
 
-RUN_AT = 1_750_000_000.0
 PERMIT = "GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES"
 ROBOT_URL = (
     "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/r@x.example.com:generateAccessToken"
@@ -198,17 +212,22 @@ GOOD: dict[str, object] = {
     "success": True,
     "token_type": "urn:ietf:params:oauth:token-type:id_token",
     "id_token": "subject-token-mark",
-    "expiration_time": 1_750_000_060,
 }
 
 
-def ask_program(program: dict[str, object], environ: dict[str, str] | None = None, **more: object) -> str:
+def good(**changes: object) -> dict[str, object]:
+    """What a program prints, for a token that is good for a while yet."""
+    return GOOD | {"expiration_time": int(time.time()) + 86_400} | changes
+
+
+def document_of(program: dict[str, object], **more: object) -> dict[str, object]:
+    """A credential file with a program."""
+    return external_account({"executable": program}, **more)
+
+
+def ask_program(world: World, program: dict[str, object]) -> str:
     """The subject token that a program gives."""
-    environ = {"PATH": os.environ["PATH"], PERMIT: "1"} if environ is None else environ
-    calls = Calls(deadline=Deadline(30), environ=environ, now=lambda: RUN_AT)
-    return subject_token(
-        CredentialFile(where="the file", members=external_account({"executable": program}, **more)), calls
-    )
+    return subject_of(world, document_of(program), **{PERMIT: "1"})
 
 
 def printer(folder: Path, answer: object, *, status: int = 0, stderr: str = "") -> dict[str, object]:
@@ -221,10 +240,14 @@ def printer(folder: Path, answer: object, *, status: int = 0, stderr: str = "") 
     return {"command": f"{write_python(folder, 'program', body)} --flag 'two words'"}
 
 
-def test_a_program_is_run_without_a_shell_and_told_what_for(tmp_path: Path) -> None:
+def test_a_program_is_run_without_a_shell_and_told_what_for(world: World, tmp_path: Path) -> None:
     """Its words are split at blanks alone, as Google's libraries do it."""
-    program = printer(tmp_path, GOOD) | {"output_file": str(tmp_path / "output")}
-    assert ask_program(program, service_account_impersonation_url=ROBOT_URL) == "subject-token-mark"
+    program = printer(tmp_path, good()) | {"output_file": str(tmp_path / "output")}
+    world.on(f"POST {ROBOT_URL.removeprefix('https://')}", impersonated_reply())
+    world.on(f"POST {STS}/v1/token", token_reply())
+    document = document_of(program, service_account_impersonation_url=ROBOT_URL)
+    assert world.ask_gke(document, **{PERMIT: "1"}).status == 0
+    assert world.api.received[0].form["subject_token"] == "subject-token-mark"
     words, environ = json.loads((tmp_path / "seen").read_text())
     assert words == ["--flag", "'two", "words'"]
     told = {name.removeprefix("GOOGLE_EXTERNAL_ACCOUNT_"): value for name, value in environ.items()}
@@ -236,70 +259,71 @@ def test_a_program_is_run_without_a_shell_and_told_what_for(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("permit", ["", "0", "true", "yes"])
-def test_no_program_is_run_unless_the_environment_allows_it(tmp_path: Path, permit: str) -> None:
+def test_no_program_is_run_unless_the_environment_allows_it(
+    world: World, tmp_path: Path, permit: str
+) -> None:
     """Exactly 1; a credential file alone must not run anything."""
-    with pytest.raises(ProvideError, match=f"set {PERMIT}=1"):
-        ask_program(printer(tmp_path, GOOD), {"PATH": os.environ["PATH"], PERMIT: permit})
+    said = failure(world, document_of(printer(tmp_path, good())), **{PERMIT: permit})
+    assert f"set {PERMIT}=1" in said
     assert not (tmp_path / "seen").exists()
 
 
-def test_saml_answers_have_another_member(tmp_path: Path) -> None:
+def test_saml_answers_have_another_member(world: World, tmp_path: Path) -> None:
     """By the type that the program says."""
-    answer = GOOD | {"token_type": "urn:ietf:params:oauth:token-type:saml2", "saml_response": "saml-mark"}
-    assert ask_program(printer(tmp_path, answer)) == "saml-mark"
+    answer = good(token_type="urn:ietf:params:oauth:token-type:saml2", saml_response="saml-mark")
+    assert ask_program(world, printer(tmp_path, answer)) == "saml-mark"
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
         ("subject-token-mark", "no JSON object"),
-        (GOOD | {"version": 2}, "version"),
-        (GOOD | {"version": True}, "version"),
-        (GOOD | {"success": "yes"}, "reports a failure"),
+        (good(version=2), "version"),
+        (good(version=True), "version"),
+        (good(success="yes"), "reports a failure"),
         ({"version": 1, "success": False, "code": "401", "message": "not you"}, "401: not you"),
-        (GOOD | {"expiration_time": 1_749_999_999}, "past its expiration_time"),
-        (GOOD | {"expiration_time": "later"}, "not a number"),
-        (GOOD | {"token_type": "other"}, "token_type"),
-        (GOOD | {"id_token": ""}, "left out id_token"),
+        (good(expiration_time=int(time.time()) - 1), "past its expiration_time"),
+        (good(expiration_time="later"), "not a number"),
+        (good(token_type="other"), "token_type"),
+        (good(id_token=""), "left out id_token"),
     ],
 )
-def test_an_answer_that_is_none_is_explained(tmp_path: Path, answer: object, words: str) -> None:
+def test_an_answer_that_is_none_is_explained(
+    world: World, tmp_path: Path, answer: object, words: str
+) -> None:
     """Without the token in it."""
-    with pytest.raises(ProvideError, match=words) as caught:
-        ask_program(printer(tmp_path, answer))
-    assert "mark" not in str(caught.value)
+    assert words in failure(world, document_of(printer(tmp_path, answer)), **{PERMIT: "1"})
 
 
-def test_a_program_that_fails_is_quoted_with_its_secrets_masked(tmp_path: Path) -> None:
+def test_a_program_that_fails_is_quoted_with_its_secrets_masked(world: World, tmp_path: Path) -> None:
     """The end of its standard error helps."""
-    program = printer(tmp_path, GOOD, status=3, stderr="login failed: token=secret-mark\n")
-    with pytest.raises(ProvideError, match="status 3: login failed") as caught:
-        ask_program(program)
-    assert "mark" not in str(caught.value)
+    program = printer(tmp_path, good(), status=3, stderr="login failed: token=secret-mark\n")
+    assert "status 3: login failed" in failure(world, document_of(program), **{PERMIT: "1"})
 
 
 @pytest.mark.parametrize("timeout", [4_999, 120_001, -1])
-def test_a_timeout_out_of_range_is_refused(tmp_path: Path, timeout: int) -> None:
+def test_a_timeout_out_of_range_is_refused(world: World, tmp_path: Path, timeout: int) -> None:
     """Five seconds to two minutes, as everywhere."""
-    with pytest.raises(ProvideError, match="timeout_millis"):
-        ask_program(printer(tmp_path, GOOD) | {"timeout_millis": timeout})
+    program = printer(tmp_path, good()) | {"timeout_millis": timeout}
+    assert "timeout_millis" in failure(world, document_of(program), **{PERMIT: "1"})
 
 
-def test_a_token_that_was_printed_before_is_used_while_it_is_good(tmp_path: Path) -> None:
+def test_a_token_that_was_printed_before_is_used_while_it_is_good(world: World, tmp_path: Path) -> None:
     """The program is not run; once the token is past its time, it is."""
     output = tmp_path / "output"
-    program = printer(tmp_path, GOOD) | {"output_file": str(output)}
-    output.write_text(json.dumps(GOOD | {"id_token": "kept"}))
+    program = printer(tmp_path, good()) | {"output_file": str(output)}
+    output.write_text(json.dumps(good(id_token="kept")))
     output.chmod(0o600)
-    assert ask_program(program) == "kept"
+    assert ask_program(world, program) == "kept"
     assert not (tmp_path / "seen").exists()
-    output.write_text(json.dumps(GOOD | {"id_token": "kept", "expiration_time": 1}))
-    assert ask_program(program) == "subject-token-mark"
+    output.write_text(json.dumps(good(id_token="kept", expiration_time=1)))
+    assert ask_program(world, program) == "subject-token-mark"
 
 
-def test_a_kept_token_that_others_could_have_written_is_not_believed(tmp_path: Path) -> None:
+def test_a_kept_token_that_others_could_have_written_is_not_believed(world: World, tmp_path: Path) -> None:
     """They would choose who we are."""
     output = tmp_path / "output"
-    output.write_text(json.dumps(GOOD | {"id_token": "planted"}))
+    output.write_text(json.dumps(good(id_token="planted")))
     output.chmod(0o666)
-    assert ask_program(printer(tmp_path, GOOD) | {"output_file": str(output)}) == "subject-token-mark"
+    program = printer(tmp_path, good()) | {"output_file": str(output)}
+    assert ask_program(world, program) == "subject-token-mark"
