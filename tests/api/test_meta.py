@@ -23,6 +23,7 @@ LAYOUT = "2006-01-02T15:04:05Z07:00"
 DURATIONS = [
     pytest.param("1us1µs1μs", 3000, id="both letters for micro"),
     pytest.param("1." + "0" * 400 + "1s", SECOND, id="a long fraction"),
+    pytest.param("0.9999999999999999999999s", SECOND, id="a fraction beyond 64 bits"),
     pytest.param("0" * 5000 + "1s", SECOND, id="more digits than Python reads"),
 ]
 

@@ -207,6 +207,7 @@ def test_what_stands_around_the_blocks_is_passed_over(certificate: str, key: str
             f'failed to find "CERTIFICATE" PEM block in certificate input {SKIPPED} [A B C]',
         ),
         (CERT, "y", "failed to find any PEM data in key input"),
+        (CERT, block("PRIVATE KEY"), "failed to parse private key"),
         (CERT, CERT, "found a certificate rather than a key in the PEM for the private key"),
         (
             CERT,

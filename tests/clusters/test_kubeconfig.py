@@ -62,6 +62,7 @@ def refusal(**options: str) -> ConfigError:
         ("kind: Pod", "1:1: kind: "),
         ("x: 1\napiVersion: a/v1", "2:1: apiVersion: "),
         ("apiVersion: a/", "1:1: apiVersion: "),
+        ("apiVersion: a/b/c", "1:1: apiVersion: "),
         ("- a", "1:1: found an array"),
         ("kind: 1", "1:1: kind: found"),
         ("{bad", "2:1: not valid YAML"),

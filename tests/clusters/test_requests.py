@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,26 @@ def test_credential_is_not_on_the_callers_objects(client: requests.Session, serv
 def test_session_is_not_pickled(client: requests.Session) -> None:
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(client)
+
+
+def test_certificates_that_change_under_load_lose_no_request(
+    kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    pairs = [authority.client() for _ in range(6)]
+    answers = [credential(pair=pair, seconds=10 * number) for number, pair in enumerate(pairs, start=1)]
+    kube.answer(*answers)
+    server.serials = {pair.serial for pair in pairs}
+    with kube.session().mount_requests(requests.Session()) as client:
+
+        def work(number: int) -> int:
+            if number and number % 20 == 0:
+                kube.clock.step(11)
+            return client.get(server.url + PATH, timeout=20).status_code
+
+        with ThreadPoolExecutor(8) as pool:
+            statuses = set(pool.map(work, range(100)))
+    assert statuses == {200}
+    assert {seen.serial for seen in server.seen} == {pair.serial for pair in pairs[:5]}
 
 
 def test_other_adapters_stay_as_they_are(kube: Kube) -> None:
