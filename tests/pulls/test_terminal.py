@@ -194,3 +194,11 @@ def test_without_a_terminal_there_are_lines_for_a_log_alone(road: SlowRoad, tmp_
     assert "goes on from the" in said[1]
     assert "\r" not in log + done.stderr
     assert "\x1b" not in log + done.stderr
+
+
+def test_a_dumb_terminal_gets_plain_lines(road: SlowRoad, tmp_path: Path) -> None:
+    road.bytes_per_second = 0
+    with WatchedTerminal(*words(road, tmp_path), TERM="dumb") as session:
+        assert session.finish().status == 0
+    assert "\x1b" not in session.raw
+    assert f"pulling {road.host}/team/one:v1" in session.raw.splitlines()
