@@ -508,8 +508,7 @@ class World:
         self.now += seconds
         self.table.sweep()
 
-    @property
-    def is_silent(self) -> bool:
+    def can_be_displaced(self) -> bool:
         """Whether a new client can take the place of the only one."""
         [found] = self.table.all()
         return found.is_silent
@@ -565,9 +564,9 @@ def test_who_does_not_read_gets_nothing_more_and_is_cut_off() -> None:
     async def follow() -> None:
         world = World()
         async with world.connect():
-            assert not world.is_silent
+            assert not world.can_be_displaced()
             await fill(world.sinks[0])
-            assert world.is_silent
+            assert world.can_be_displaced()
             world.pass_time(STEP_SECONDS + 1)
             await settle()
             assert (world.gone, len(world.table)) == (1, 0)

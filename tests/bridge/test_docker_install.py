@@ -114,7 +114,7 @@ def test_dockers_config_is_where_docker_looks(tmp_path: Path) -> None:
     for variable, place in (("DOCKER_CONFIG", "config.json"), ("HOME", ".docker/config.json")):
         folder = tmp_path / variable
         env = {"DOCKER_CONFIG": "", "HOME": "/nowhere", variable: str(folder)}
-        assert run_in_process("bridge", "docker", "install", "reg.io", **env).returncode == 0
+        assert run_in_process("bridge", "docker", "install", "reg.io", cwd=None, **env).returncode == 0
         assert helpers(folder / place) == {"reg.io": "keyferry"}
 
 
