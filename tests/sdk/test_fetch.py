@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import pytest
 
 from keyferry import __version__
-from keyferry.errors import ProvideError
 from keyferry.sdk import Deadline, HttpError
 from keyferry.sdk.http import ONCE, HttpOptions, Retry, fetch, is_safe_for_secrets
 from keyferry.sdk.http import Reply as HttpReply
@@ -165,22 +164,6 @@ def test_a_retry_after_that_is_no_pause_is_passed_over(value: str) -> None:
         assert fetch("GET", server.url, deadline=Deadline(LATE), retry=QUICK).status == 200
 
 
-def test_a_closed_port_is_said_plainly() -> None:
-    """Refused is refused, after all attempts."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(HttpError) as caught:
-        fetch("GET", f"http://127.0.0.1:{port}/a?b=c", deadline=Deadline(LATE), retry=QUICK)
-    assert str(caught.value) == f"http://127.0.0.1:{port}/a: cannot be reached: connection refused"
-    assert not caught.value.is_timeout
-
-
-def test_a_name_that_is_none_cannot_be_resolved() -> None:
-    """No packet leaves the machine for a name under .invalid that is too long to be one."""
-    with pytest.raises(HttpError, match=r"cannot be resolved|not a host name"):
-        fetch("GET", f"http://{'x' * 64}.invalid/", deadline=Deadline(LATE), retry=ONCE)
-
-
 def test_an_address_is_dialled_in_place_of_the_hosts_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The name stays in the request, the connection goes elsewhere, and past any proxy."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
@@ -213,16 +196,6 @@ def test_ipv6_addresses_are_written_with_brackets() -> None:
         assert fetch("GET", f"http://[::1]:{port}/", deadline=Deadline(LATE), retry=ONCE).status == 204
         thread.join()
     assert f"\r\nHost: [::1]:{port}\r\n".encode() in heads[0]
-
-
-def test_a_body_in_chunks_is_put_together() -> None:
-    """Extensions and trailers are passed over, informational answers too."""
-    raw = (
-        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
-        b'HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n4;x=1\r\n{"a"\r\n3 \r\n:1}\r\n0\r\nX: y\r\n\r\n'
-    )
-    with serving(lambda _: Reply(raw=raw)) as server:
-        assert fetch("GET", server.url, deadline=Deadline(LATE), retry=ONCE).json() == {"a": 1}
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'"x"', b"\xff", b"[" * 100_000], ids=repr)
@@ -293,19 +266,6 @@ def full() -> Iterator[int]:
             client.close()
 
 
-def test_a_connection_that_is_not_accepted_has_a_limit_of_its_own() -> None:
-    """A packet filter that drops packets costs seconds, not the whole deadline."""
-    with full() as port:
-        started = time.monotonic()
-        with pytest.raises(HttpError) as caught:
-            fetch(
-                "GET", f"http://127.0.0.1:{port}/", deadline=Deadline(LATE), retry=ONCE,
-                options=HttpOptions(connect_seconds=SOON),
-            )  # fmt: skip
-        assert time.monotonic() - started < PATIENCE_SECONDS
-    assert caught.value.is_timeout
-
-
 def test_a_server_that_does_not_read_has_a_limit_too() -> None:
     """A large body that nobody takes is given up in time."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -313,7 +273,7 @@ def test_a_server_that_does_not_read_has_a_limit_too() -> None:
         with pytest.raises(HttpError) as caught:
             fetch(
                 "POST", f"http://127.0.0.1:{listener.getsockname()[1]}/", deadline=Deadline(LATE), retry=ONCE,
-                body=b"x" * 50_000_000, options=HttpOptions(attempt_seconds=SOON),
+                body=b"x" * 20_000_000, options=HttpOptions(attempt_seconds=SOON),
             )  # fmt: skip
         assert time.monotonic() - started < PATIENCE_SECONDS
     assert caught.value.is_timeout
@@ -339,25 +299,14 @@ def test_a_second_address_is_tried_if_the_first_does_not_answer(monkeypatch: pyt
 
 
 def test_more_than_may_be_read_is_not_read() -> None:
-    """An endless body ends after the limit, at once, and is not tried again."""
+    """An endless body ends after the limit, at once, and is not tried again; the limit itself is allowed."""
+    options = HttpOptions(most_bytes=100_000)
     with FakeServer(lambda _: Reply(is_endless=True)) as server:
         with pytest.raises(HttpError, match="the response is longer than 100000 bytes"):
-            fetch(
-                "GET",
-                server.url,
-                deadline=Deadline(LATE),
-                retry=QUICK,
-                options=HttpOptions(most_bytes=100_000),
-            )
+            fetch("GET", server.url, deadline=Deadline(LATE), retry=QUICK, options=options)
         assert len(server.received) == 1
-
-
-@pytest.mark.parametrize("size", [99_999, 100_000])
-def test_a_body_that_just_fits_is_read(size: int) -> None:
-    """The limit itself is allowed."""
-    with serving(lambda _: Reply(body=b"x" * size)) as server:
-        reply = fetch("GET", server.url, deadline=Deadline(LATE), options=HttpOptions(most_bytes=100_000))
-    assert len(reply.body) == size
+    with serving(lambda _: Reply(body=b"x" * 100_000)) as server:
+        assert len(fetch("GET", server.url, deadline=Deadline(LATE), options=options).body) == 100_000
 
 
 TWICE = Retry(attempts=2, first_seconds=0.01, most_seconds=0.02)
@@ -487,27 +436,6 @@ def test_a_deadline_counts_down_and_is_never_extended() -> None:
     assert over.within(5).seconds_left < 0
     with pytest.raises(TimeoutError):
         over.remaining()
-
-
-def test_an_error_says_what_and_then_what_to_do() -> None:
-    """In one sentence."""
-    assert str(ProvideError("no login", "ask for one")) == "no login; ask for one"
-    assert str(ProvideError("no login")) == "no login"
-    assert str(HttpError("http://h/", "broke", "mend it")) == "http://h/: broke; mend it"
-
-
-def test_a_route_trusts_the_system_by_default() -> None:
-    """And goes through the environment's proxy."""
-    assert HttpOptions() == HttpOptions(
-        use_proxy=True,
-        ca_file="",
-        ca_data="",
-        is_insecure=False,
-        address="",
-        connect_seconds=5.0,
-        attempt_seconds=15.0,
-        most_bytes=10 * 1024 * 1024,
-    )
 
 
 SAFE = [

@@ -45,14 +45,6 @@ def get(server: FakeServer, options: HttpOptions, host: str = "127.0.0.1") -> by
     return fetch("GET", url, deadline=Deadline(LATE), retry=QUICK, options=options).body
 
 
-def test_a_bundle_in_the_environment_is_trusted(
-    server: FakeServer, authority: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SSL_CERT_FILE says whom to trust, as for all programs around us."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
-    assert get(server, HttpOptions()) == b"ok"
-
-
 def hashed(folder: Path, bundle: Path) -> Path:
     """A folder of authorities as OpenSSL looks them up: by a hash of their names."""
     done = subprocess.run(
@@ -68,44 +60,36 @@ def hashed(folder: Path, bundle: Path) -> Path:
 def test_a_folder_in_the_environment_is_trusted(
     server: FakeServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SSL_CERT_DIR says whom to trust, too; alone, and beside an SSL_CERT_FILE that does not know the server."""
-    monkeypatch.setenv("SSL_CERT_DIR", str(hashed(tmp_path, authority.bundle)))
+    """SSL_CERT_DIR says whom to trust, too; neither it nor SSL_CERT_FILE hides what is in the other."""
+    known, unknown = tmp_path / "known", tmp_path / "unknown"
+    for folder in (known, unknown):
+        folder.mkdir()
+    stranger = tmp_path / "stranger.pem"
+    stranger.write_text(make_certificate(make_key()))
+    monkeypatch.setenv("SSL_CERT_DIR", str(hashed(known, authority.bundle)))
     assert get(server, HttpOptions()) == b"ok"
-    other = tmp_path / "other.pem"
-    other.write_text(make_certificate(make_key()))
-    monkeypatch.setenv("SSL_CERT_FILE", str(other))
+    monkeypatch.setenv("SSL_CERT_FILE", str(stranger))
     assert get(server, HttpOptions()) == b"ok"
-
-
-def test_a_bundle_is_trusted_beside_a_folder_that_does_not_know_the_server(
-    server: FakeServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither of the two hides what is in the other."""
-    (tmp_path / "other").mkdir()
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    monkeypatch.setenv("SSL_CERT_DIR", str(hashed(folder, Authority(tmp_path / "other").bundle)))
+    monkeypatch.setenv("SSL_CERT_DIR", str(hashed(unknown, stranger)))
     with pytest.raises(HttpError, match="its certificate is not trusted"):
         get(server, HttpOptions())
-    assert server.received == []
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
     assert get(server, HttpOptions()) == b"ok"
 
 
-def test_a_bundle_of_the_route_is_trusted(server: FakeServer, authority: Authority) -> None:
-    """By its path, or as text."""
-    assert get(server, HttpOptions(ca_file=str(authority.bundle))) == b"ok"
-    assert get(server, HttpOptions(ca_data=authority.bundle.read_text())) == b"ok"
-
-
+@pytest.mark.parametrize("form", ["path", "text"])
 def test_a_bundle_of_the_route_is_trusted_alone(
-    server: FakeServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, server: FakeServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one in its place leaves out the environment's."""
+    """By its path, or as text; another one in its place leaves out the environment's."""
+
+    def options(bundle: Path) -> HttpOptions:
+        return HttpOptions(ca_file=str(bundle)) if form == "path" else HttpOptions(ca_data=bundle.read_text())
+
+    assert get(server, options(authority.bundle)) == b"ok"
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
-    other = Authority(tmp_path)
     with pytest.raises(HttpError, match="not trusted"):
-        get(server, HttpOptions(ca_file=str(other.bundle)))
+        get(server, options(Authority(tmp_path).bundle))
 
 
 def test_an_unknown_authority_is_final(server: FakeServer) -> None:
@@ -117,38 +101,17 @@ def test_an_unknown_authority_is_final(server: FakeServer) -> None:
     assert server.received == []
 
 
-def test_a_certificate_of_another_name_is_refused(authority: Authority) -> None:
-    """The name in the URL is the name in the certificate, or there is no request."""
-    with serving(lambda _: Reply(), authority.context("other.example")) as server:
-        with pytest.raises(HttpError) as caught:
-            get(server, HttpOptions(ca_file=str(authority.bundle)))
-        assert "IP address mismatch" in caught.value.problem
-        assert not caught.value.problem.endswith(".")
-        with pytest.raises(HttpError, match="Hostname mismatch"):
-            get(server, HttpOptions(ca_file=str(authority.bundle)), "localhost")
-        assert server.received == []
-
-
 def test_a_common_name_is_no_name(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in Go, whichever way the authority is known; the message says what to do about it."""
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    hashed(folder, authority.bundle)
+    monkeypatch.setenv("SSL_CERT_DIR", str(hashed(tmp_path, authority.bundle)))
+    path, text = str(authority.bundle), authority.bundle.read_text()
     with serving(lambda _: Reply(), authority.context(common_name="localhost")) as server:
-        for options in (
-            HttpOptions(ca_file=str(authority.bundle)),
-            HttpOptions(ca_data=authority.bundle.read_text()),
-            HttpOptions(),
-        ):
-            monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+        for options in (HttpOptions(ca_file=path), HttpOptions(ca_data=text), HttpOptions()):
             with pytest.raises(HttpError) as caught:
                 get(server, options, "localhost")
-            assert caught.value.problem == (
-                "its certificate is not trusted: Hostname mismatch, certificate is not valid for 'localhost'; "
-                "only its subject alternative names count, a common name does not"
-            )
+            assert "only its subject alternative names count, a common name does not" in caught.value.problem
             assert caught.value.hint == "have it issued with this name among its subject alternative names"
         assert server.received == []
 

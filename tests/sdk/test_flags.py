@@ -8,7 +8,7 @@ import pytest
 
 from keyferry import __version__
 from keyferry.errors import ProvideError
-from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, parse_flags, read_flags, read_seconds
+from keyferry.sdk.flags import LOG_FLAGS, Flag, parse_flags, read_flags, read_seconds
 
 FLAGS = (
     Flag(name="region", about="where", default="eu", short="r"),
@@ -159,12 +159,6 @@ def test_a_program_without_streams_still_ends(argv: list[str], monkeypatch: pyte
     with pytest.raises(SystemExit) as caught:
         read_flags(FLAGS, "", argv=argv)
     assert caught.value.code == (0 if argv == ["--help"] else 2)
-
-
-def test_flags_are_values() -> None:
-    """Two readings of the same words are equal."""
-    assert parse_flags(FLAGS, ["a"]) == parse_flags(FLAGS, ["a"])
-    assert isinstance(parse_flags(FLAGS, []), Flags)
 
 
 def test_a_duration_has_a_unit_and_limits() -> None:

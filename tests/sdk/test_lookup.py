@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from keyferry import load_cluster, load_providers
-from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.auth.credential import ClusterCredential
-from keyferry.clusters.auth.runner import ExecRunner
+from keyferry import Pod, ServiceAccount, StaticAccount, load_cluster, load_providers
 from keyferry.errors import PluginExitError
-from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from support.certificates import key_pem, make_certificate, make_key
 from support.plugins import Node, write_config
 from support.sdk_plugins import CLUSTER_GROUP, IMAGE_GROUP, cluster_plugin, image_plugin, write_plugin
@@ -115,7 +111,9 @@ def test_a_session_gets_its_token(tmp_path: Path, version: str) -> None:
         tmp_path / "plugin", cluster_plugin("return ExecResponse(token='for-' + request.cluster.server[8:])")
     )
     session = load_cluster(kubeconfig=kubeconfig(tmp_path, command, version), trust=True)
-    assert session.grant().credential == ClusterCredential(token="for-127.0.0.1:1")
+    credential = session.grant().credential
+    assert credential is not None
+    assert (credential.token, credential.certificate_pem) == ("for-127.0.0.1:1", "")
 
 
 def test_a_certificate_and_its_end_arrive(tmp_path: Path) -> None:
@@ -125,7 +123,7 @@ def test_a_certificate_and_its_end_arrive(tmp_path: Path) -> None:
     parts = f"client_certificate_data={pair[0]!r}, client_key_data={pair[1]!r}"
     body = f"return ExecResponse(token='t', expires_at=2000000000.9, {parts})"
     command = write_plugin(tmp_path / "plugin", cluster_plugin(body))
-    config = ExecConfig(command=str(command), api_version=f"{CLUSTER_GROUP}/v1", interactive_mode="Never")
-    assert ExecRunner(config).credential() == ClusterCredential(
-        token="t", certificate_pem=pair[0], key_pem=pair[1], expires_ns=2_000_000_000 * 10**9
-    )
+    credential = load_cluster(kubeconfig=kubeconfig(tmp_path, command, "v1"), trust=True).grant().credential
+    assert credential is not None
+    assert (credential.token, credential.certificate_pem, credential.key_pem) == ("t", *pair)
+    assert credential.expires_ns == 2_000_000_000 * 10**9

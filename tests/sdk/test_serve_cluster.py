@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import termios
 from collections.abc import Callable, Mapping
@@ -101,13 +102,17 @@ def test_two_questions_get_a_line_each_from_a_pipe() -> None:
     assert ran.document["status"] == {"token": "jo-word"}
 
 
-def at_terminal(source: str, dialogue: Callable[[int, subprocess.Popen[bytes]], bytes]) -> Session:
+def at_terminal(
+    source: str,
+    dialogue: Callable[[int, subprocess.Popen[bytes]], bytes],
+    env: Mapping[str, str] = exec_info(interactive=True),
+) -> Session:
     """Run a plugin whose standard input is a terminal; *dialogue* plays the person, and gives the screen."""
     leader, follower = pty.openpty()
     try:
         with subprocess.Popen(
             python(source), stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=exec_info(interactive=True), start_new_session=True,
+            env=env, start_new_session=True,
         ) as process:  # fmt: skip
             screen = dialogue(leader, process)
             stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
@@ -116,6 +121,21 @@ def at_terminal(source: str, dialogue: Callable[[int, subprocess.Popen[bytes]], 
         os.close(leader)
         os.close(follower)
     return Session(process.returncode, stdout, stderr, screen, has_echo)
+
+
+def answering(*lines: bytes, number: int = 0) -> Callable[[int, subprocess.Popen[bytes]], bytes]:
+    """Return the dialogue of a person who types these at the prompt for a token; then a signal of that *number*."""
+
+    def dialogue(leader: int, process: subprocess.Popen[bytes]) -> bytes:
+        read_until(process, b"Token: ")
+        wait_for_echo(leader, is_on=False)
+        for line in lines:
+            os.write(leader, line)
+        if number:
+            process.send_signal(number)
+        return b""
+
+    return dialogue
 
 
 def read_until(process: subprocess.Popen[bytes], text: bytes) -> None:
@@ -165,50 +185,26 @@ def test_a_secret_is_not_shown_while_it_is_typed() -> None:
     assert session.has_echo
 
 
-def test_ctrl_d_at_a_terminal_is_an_error() -> None:
-    """The end of input, typed, is no empty token; the terminal is as it was."""
-
-    def dialogue(leader: int, process: subprocess.Popen[bytes]) -> bytes:
-        read_until(process, b"Token: ")
-        wait_for_echo(leader, is_on=False)
-        os.write(leader, b"\x04")
-        return b""
-
+@pytest.mark.parametrize(
+    ("dialogue", "status", "words"),
+    [
+        # The end of input, typed, is no empty token.
+        pytest.param(answering(b"\x04"), 1, b"standard input ended before an answer was typed", id="Ctrl-D"),
+        pytest.param(answering(number=signal.SIGINT), 130, b"plugin: interrupted\n", id="interrupt"),
+        # A terminal keeps 4095 bytes of a line and says nothing; half a token would be a riddle.
+        pytest.param(
+            answering(*[b"x" * 100] * 50, b"\n"), 1, b"longer than 4094 bytes", id="cut by the terminal"
+        ),
+    ],
+)
+def test_what_is_no_answer_is_an_error_and_leaves_a_terminal_that_shows_what_is_typed(
+    dialogue: Callable[[int, subprocess.Popen[bytes]], bytes], status: int, words: bytes
+) -> None:
     session = at_terminal(cluster_plugin(ASK), dialogue)
-    assert (session.status, session.stdout) == (1, b"")
-    assert b"standard input ended before an answer was typed" in session.stderr
+    assert (session.status, session.stdout) == (status, b"")
+    assert words in session.stderr
+    assert b"in the plugin itself" not in session.stderr
     assert session.has_echo
-
-
-def test_an_interrupt_at_the_prompt_restores_the_terminal() -> None:
-    """Ctrl-C gives the shell back a terminal that shows what is typed."""
-
-    def dialogue(leader: int, process: subprocess.Popen[bytes]) -> bytes:
-        read_until(process, b"Token: ")
-        wait_for_echo(leader, is_on=False)
-        process.send_signal(2)
-        return b""
-
-    session = at_terminal(cluster_plugin(ASK), dialogue)
-    assert (session.status, session.stdout) == (130, b"")
-    assert session.stderr.endswith(b"plugin: interrupted\n")
-    assert session.has_echo
-
-
-def test_a_line_that_the_terminal_cuts_is_not_taken_for_a_token() -> None:
-    """A terminal keeps 4095 bytes of a line and says nothing; half a token would be a riddle."""
-
-    def dialogue(leader: int, process: subprocess.Popen[bytes]) -> bytes:
-        read_until(process, b"Token: ")
-        wait_for_echo(leader, is_on=False)
-        for _ in range(50):
-            os.write(leader, b"x" * 100)
-        os.write(leader, b"\n")
-        return b""
-
-    session = at_terminal(cluster_plugin(ASK), dialogue)
-    assert (session.status, session.stdout) == (1, b"")
-    assert b"longer than 4094 bytes" in session.stderr
 
 
 def test_a_terminal_that_goes_away_ends_the_question() -> None:
@@ -230,18 +226,8 @@ def test_a_terminal_that_goes_away_ends_the_question() -> None:
 
 def test_a_person_who_runs_the_plugin_by_hand_can_be_asked() -> None:
     """Without KUBERNETES_EXEC_INFO a terminal on standard input is enough."""
-    leader, follower = pty.openpty()
-    env: Mapping[str, str] = {}
-    with subprocess.Popen(
-        python(cluster_plugin(ASK)), stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
-    ) as process:
-        read_until(process, b"Token: ")
-        wait_for_echo(leader, is_on=False)
-        os.write(leader, b"typed\n")
-        stdout, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    os.close(follower)
-    os.close(leader)
-    assert json.loads(stdout)["status"] == {"token": "typed"}
+    session = at_terminal(cluster_plugin(ASK), answering(b"typed\n"), env={})
+    assert json.loads(session.stdout)["status"] == {"token": "typed"}
 
 
 @pytest.mark.parametrize("body", ["tell('x')", 'ask(request, "Q: ")'], ids=["tell", "ask"])
