@@ -1,4 +1,4 @@
-"""Chromium, for the tests of the agent's page."""
+"""Programs that start once for many tests: Chromium, and AWS as moto has it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from support.aws_moto import Moto, running_moto
 from support.parts import need
 from support.plugins import PATIENCE_SECONDS
 
@@ -31,3 +32,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], env=env)
         yield found
         found.close()
+
+
+@pytest.fixture(scope="session")
+def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moto]:
+    """Moto's server and proxy."""
+    with running_moto(tmp_path_factory.mktemp("moto")) as running:
+        yield running

@@ -8,7 +8,6 @@ import ssl
 import subprocess
 import urllib.request
 from calendar import timegm
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from time import strptime
@@ -19,7 +18,7 @@ from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.eks_token import make_token
 from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, STS, standard_host
 from keyferry_plugins.signing.sigv4 import Credentials, presign_url, sign_headers
-from support.aws_moto import Moto, run_part, run_python, running_moto
+from support.aws_moto import Moto, run_part, run_python
 from support.parts import need
 from support.reference import Answer, ask_cluster, ask_image
 
@@ -30,13 +29,6 @@ KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 SESSION_TOKEN = "IQoJb3JpZ2luX2VjEXAMPLETOKEN//////////wEaCXVzLWVhc3QtMSJ+=="
 KEYS = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
 LOGIN = ("AWS", f"{ACCOUNT}-auth-token")
-
-
-@pytest.fixture(scope="module")
-def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moto]:
-    """Moto's server and proxy."""
-    with running_moto(tmp_path_factory.mktemp("moto")) as running:
-        yield running
 
 
 def by_server(moto: Moto, home: Path, **more: str) -> dict[str, str]:

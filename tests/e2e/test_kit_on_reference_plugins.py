@@ -15,7 +15,7 @@ from keyferry.kit.install import PLUGINS, install
 from keyferry.kit.plugin import PluginUnderTest
 from keyferry.kit.report import Report, Status
 from support import aws_services, azure_cloud, federation, google_world
-from support.aws_moto import running_moto
+from support.aws_moto import Moto
 from support.azure_acr import MANAGED, serve_managed
 from support.fake_cloud import Authority, serving
 from support.oidc_server import running as running_oidc
@@ -89,28 +89,27 @@ def test_static(bin_dir: Path, tmp_path: Path) -> None:
     check(bin_dir, "static", images=["registry.example/a", "registry.example/b"], args=args, env={})
 
 
-def test_docker_helper(bin_dir: Path, tmp_path: Path) -> None:
+def test_docker_helper(bin_dir: Path, moto: Moto, tmp_path: Path) -> None:
     """Amazon's own helper, which asks moto."""
     # Without a home it finds that of whoever runs the tests.
     script = (
         f'#!/bin/sh\nexport HOME="${{HOME:-{tmp_path}}}"\nexec {need("docker-credential-ecr-login")} "$@"\n'
     )
     helper = str(write_executable(tmp_path / "docker-credential-ecr-login", script))
-    with running_moto(tmp_path) as moto:
-        # Amazon's SDK has a variable of its own for authorities, which whoever runs the tests may have set.
-        bundles = dict.fromkeys(("SSL_CERT_FILE", "AWS_CA_BUNDLE"), moto.authority)
-        way = {"HTTPS_PROXY": moto.proxy, "AWS_ECR_DISABLE_CACHE": "1", **bundles}
-        host = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
-        args = ["--helper", helper, "--cache-duration", "10m"]
-        # Where its home is no folder, the helper puts its log among the temporary files.
-        check(
-            bin_dir,
-            "docker-helper",
-            images=[f"{host}/a", f"{host}/b"],
-            args=args,
-            env={**AWS_KEYS, **way},
-            known=["KP306"],
-        )
+    # Amazon's SDK has a variable of its own for authorities, which whoever runs the tests may have set.
+    bundles = dict.fromkeys(("SSL_CERT_FILE", "AWS_CA_BUNDLE"), moto.authority)
+    way = {"HTTPS_PROXY": moto.proxy, "AWS_ECR_DISABLE_CACHE": "1", **bundles}
+    host = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
+    args = ["--helper", helper, "--cache-duration", "10m"]
+    # Where its home is no folder, the helper puts its log among the temporary files.
+    check(
+        bin_dir,
+        "docker-helper",
+        images=[f"{host}/a", f"{host}/b"],
+        args=args,
+        env={**AWS_KEYS, **way},
+        known=["KP306"],
+    )
 
 
 def test_ecr(bin_dir: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import keyferry
 from support import azure_cloud, google_world
-from support.aws_moto import Moto, running_moto
+from support.aws_moto import Moto
 from support.azure_acr import MANAGED, serve_managed
 from support.fake_cloud import Authority, ConnectProxy
 from support.parts import need
@@ -107,13 +107,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         with ConnectProxy(dict.fromkeys(NAMES, registry.port)) as proxy:
             env = {"HTTPS_PROXY": proxy.url, "SSL_CERT_FILE": str(authority.bundle)}
             yield Site(registry, image, env)
-
-
-@pytest.fixture(scope="module")
-def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moto]:
-    """AWS' APIs, as moto has them."""
-    with running_moto(tmp_path_factory.mktemp("moto")) as found:
-        yield found
 
 
 def helper_env(moto: Moto, home: Path) -> dict[str, str]:

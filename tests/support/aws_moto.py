@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -35,8 +35,8 @@ def part(name: str) -> str:
 def running_moto(folder: Path) -> Iterator[Moto]:
     """Start server and proxy, and end both afterwards."""
     with _started(folder, "moto_server") as server, _started(folder, "moto_proxy") as proxy:
-        authority = _authority()
-        yield Moto(f"http://127.0.0.1:{server}", f"http://127.0.0.1:{proxy}", authority)
+        (authority,) = PARTS.parent.glob("lib/python*/site-packages/moto/moto_proxy/ca.crt")
+        yield Moto(f"http://127.0.0.1:{server}", f"http://127.0.0.1:{proxy}", str(authority))
 
 
 def run_python(script: str, *args: str, env: Mapping[str, str] | None = None) -> str:
@@ -63,41 +63,26 @@ def run_part(name: str, *args: str, env: Mapping[str, str] | None = None) -> str
     return done.stdout
 
 
-def _authority() -> str:
-    script = "import moto, os; print(os.path.join(os.path.dirname(moto.__file__), 'moto_proxy', 'ca.crt'))"
-    return run_python(script).strip()
-
-
 @contextmanager
 def _started(folder: Path, name: str) -> Iterator[int]:
-    port = _free_port()
+    """Start a server at a free port, which it names in its log."""
     log = folder / f"{name}.log"
-    command = [part(name), "-H", "127.0.0.1", "-p", str(port)]
+    command = [part(name), "-H", "127.0.0.1", "-p", "0"]
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with (
         log.open("wb") as stream,
-        subprocess.Popen(command, stdout=stream, stderr=stream, cwd=folder) as process,
+        subprocess.Popen(command, stdout=stream, stderr=stream, cwd=folder, env=env) as process,
     ):
         try:
-            _wait_for(port, process, log)
-            yield port
+            yield _port_in(log, process)
         finally:
             process.terminate()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+def _port_in(log: Path, process: subprocess.Popen[bytes]) -> int:
     end = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < end:
+    while (found := re.search(r"127\.0\.0\.1:(\d+)", log.read_text())) is None:
         assert process.poll() is None, log.read_text()
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError(f"nothing listens: {log.read_text()}")
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.05)
+    return int(found[1])
