@@ -379,6 +379,8 @@ def test_a_package_can_be_looked_at_without_any_extra(bare: Path, package: str) 
     """An extra is asked for when a name that needs it is called, not when it is listed."""
     program = f"""
 import sys; sys.path.insert(0, sys.argv[1])
+import keyferry
+assert keyferry.errors.KeyferryError and keyferry.sdk.serve and keyferry.api
 import inspect, pydoc, {package}
 assert pydoc.render_doc({package}, renderer=pydoc.plaintext).count(chr(10)) > 20
 assert dict(inspect.getmembers({package})).keys() >= set({package}.__all__)
