@@ -1,4 +1,4 @@
-"""Programs that start once for many tests: Chromium, and AWS as moto has it."""
+"""Programs that start once for many tests: Chromium, AWS as moto has it, and a containerd with the agent's image."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from support.agent_image import ImageRunner, agent_image
 from support.aws_moto import Moto, running_moto
+from support.containerd import running_containerd
 from support.parts import need
 from support.plugins import PATIENCE_SECONDS
 
@@ -39,3 +41,14 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moto]:
     """Moto's server and proxy."""
     with running_moto(tmp_path_factory.mktemp("moto")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def runner() -> Iterator[ImageRunner]:
+    """Containers of the agent's image, in a containerd of their own.
+
+    Its folder is short, and every user can enter it, unlike those of pytest.
+    """
+    with running_containerd() as containerd:
+        containerd.folder.chmod(0o755)
+        yield ImageRunner(containerd, agent_image())

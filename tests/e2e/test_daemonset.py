@@ -12,7 +12,6 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ import pytest
 
 import keyferry
 from support import manifests, parts
-from support.agent_image import BUILD_SECONDS, KEYFERRY, USER, ImageRunner, agent_image
-from support.containerd import PATIENCE_SECONDS, Containerd, running_containerd
+from support.agent_image import BUILD_SECONDS, KEYFERRY, USER, ImageRunner
+from support.containerd import PATIENCE_SECONDS
 from support.made_up_nodes import Container, Facts, facts_of
 from support.plugins import compile_program, provider_entry, write_config
 from support.shims import request
@@ -47,11 +46,11 @@ int main(void) {
 class Node:
     """A node with containerd, and pods of the DaemonSet on it."""
 
-    def __init__(self, containerd: Containerd) -> None:
-        self.containerd = containerd
-        self.root = containerd.folder / "node"
-        self.runner = ImageRunner(containerd, agent_image())
-        self.ctr = ["ctr", "-a", str(containerd.socket), "-n", "k8s.io"]
+    def __init__(self, runner: ImageRunner) -> None:
+        self.runner = runner
+        self.containerd = runner.containerd
+        self.root = self.containerd.folder / "eks"
+        self.ctr = ["ctr", "-a", str(runner.socket), "-n", "k8s.io"]
         self._started = 0
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
 
@@ -184,21 +183,17 @@ def fill(spec: dict[str, Any], container: Container, environ: list[str], volumes
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
+def node(runner: ImageRunner) -> Iterator[Node]:
     """A node of EKS: the plugin, its config, and the folder of another driver."""
-    with ExitStack() as stack:
-        containerd = stack.enter_context(running_containerd())
-        # In a short folder that every user can enter, unlike those of pytest.
-        containerd.folder.chmod(0o755)
-        made = Node(containerd)
-        stack.callback(made.end)
-        folder = made.root / BIN_DIR
-        folder.mkdir(parents=True)
-        compile_program(folder / PLUGIN, SOURCE, static=True)
-        write_config(folder / "config.json", [provider_entry(PLUGIN, matchImages=["registry.example"])])
-        (made.root / "proc").mkdir()
-        (made.root / "var/lib/kubelet/plugins/csi.example").mkdir(parents=True)
-        yield made
+    made = Node(runner)
+    folder = made.root / BIN_DIR
+    folder.mkdir(parents=True)
+    compile_program(folder / PLUGIN, SOURCE, static=True)
+    write_config(folder / "config.json", [provider_entry(PLUGIN, matchImages=["registry.example"])])
+    (made.root / "proc").mkdir()
+    (made.root / "var/lib/kubelet/plugins/csi.example").mkdir(parents=True)
+    yield made
+    made.end()
 
 
 def test_a_node_of_eks_from_installation_to_removal(node: Node) -> None:

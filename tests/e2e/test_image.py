@@ -7,7 +7,6 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,6 @@ from support.agent_image import (
     build_image,
     read_archive,
 )
-from support.containerd import running_containerd
 from support.fake_cloud import Authority
 from support.host_root import CONFIG, IMAGE, HostRoot
 from support.locks import locked
@@ -86,12 +84,6 @@ int main(void) {
 @pytest.fixture(scope="module")
 def archive() -> Archive:
     return read_archive(agent_image())
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[ImageRunner]:
-    with running_containerd() as containerd:
-        yield ImageRunner(containerd, agent_image())
 
 
 def test_a_second_build_gives_the_same_bytes(tmp_path: Path) -> None:

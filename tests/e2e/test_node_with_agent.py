@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ from support.agent_image import (
     read_archive,
 )
 from support.agents import Reply, ask
-from support.containerd import Containerd, running_containerd
 from support.images import build, push
 from support.plugins import API_VERSION, compile_program, provider_entry, write_config
 from support.registry import Registry, basic, running
@@ -63,7 +61,6 @@ class WholeNode:
 
     folder: Path
     registry: Registry
-    containerd: Containerd
     runner: ImageRunner
 
     @property
@@ -125,7 +122,7 @@ class WholeNode:
 
     def pull_with(self, image: str, credential: Credential) -> None:
         """Let the runtime pull an image."""
-        with connect_runtime(f"unix://{self.containerd.socket}") as runtime:
+        with connect_runtime(f"unix://{self.runner.socket}") as runtime:
             assert runtime.pull_image(image, credential)
             assert runtime.find_image(image) is not None
 
@@ -153,20 +150,16 @@ class WholeNode:
         return ask(str(self.socket), method, path, document)
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeNode]:
-    with ExitStack() as stack:
-        containerd = stack.enter_context(running_containerd())
-        # In a short folder that every user can enter, unlike those of pytest.
-        folder = containerd.folder / "node"
-        containerd.folder.chmod(0o755)
-        registry = stack.enter_context(running(tmp_path_factory.mktemp("registry")))
+@pytest.fixture
+def node(runner: ImageRunner, tmp_path: Path) -> Iterator[WholeNode]:
+    folder = runner.containerd.folder / "node"
+    with running(tmp_path / "registry") as registry:
         for name in ("bin", "cloud", "config", "plugins/keyferry"):
             (folder / name).mkdir(parents=True)
         compile_program(folder / "bin" / PLUGIN, SOURCE % (folder / "cloud" / "answer.json"), static=True)
         entry = provider_entry(PLUGIN, matchImages=[registry.host], args=["--config", "/etc/acme"])
         write_config(folder / "config" / "providers.json", [entry])
-        whole = WholeNode(folder, registry, containerd, ImageRunner(containerd, agent_image()))
+        whole = WholeNode(folder, registry, runner)
         whole.set_password(FIRST)
         yield whole
 

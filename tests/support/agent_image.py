@@ -134,7 +134,7 @@ class ImageRunner:
     """Containers of the agent's image."""
 
     def __init__(self, containerd: Containerd, archive: Path) -> None:
-        self._containerd = containerd
+        self.containerd = containerd
         self._ctr = ["ctr", "-a", str(containerd.socket), "-n", "k8s.io"]
         containerd.load(archive)
         read = read_archive(archive)
@@ -144,7 +144,7 @@ class ImageRunner:
     @property
     def socket(self) -> Path:
         """The socket of the runtime."""
-        return self._containerd.socket
+        return self.containerd.socket
 
     def run(self, *words: str, mounts: Mounts | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command as the agent runs: the image's user, a read-only root, no capabilities."""
@@ -163,13 +163,13 @@ class ImageRunner:
             spec["mounts"].append(bind | {"options": ["rbind", mode]})
         name = _new_name()
         spec["linux"]["cgroupsPath"] = f"/k8s.io/{name}"
-        path = self._containerd.folder / f"{name}.json"
+        path = self.containerd.folder / f"{name}.json"
         path.write_text(json.dumps(spec))
         return _finish([*self._ctr, "run", "--rm", "--config", str(path), name])
 
     def _files(self) -> Path:
         """The image's files, mounted once; writable, since the places of mounts are made in it."""
-        place = self._containerd.folder / "image"
+        place = self.containerd.folder / "image"
         if not place.exists():
             place.mkdir()
             _check(
@@ -182,7 +182,7 @@ class ImageRunner:
         """Run the image as it is for the length of a block, until it says that it is ready."""
         name = _new_name()
         settings = [word for each in environ.items() for word in ("--env", "=".join(each))]
-        log = self._containerd.folder / f"{name}.log"
+        log = self.containerd.folder / f"{name}.log"
         with log.open("wb") as stream:
             process = subprocess.Popen(
                 [*self._agent_command(mounts), *settings, self._image, name],
