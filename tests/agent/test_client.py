@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -96,13 +97,6 @@ def test_the_agent_answers_from_its_cache(agent: Agent) -> None:
     assert len(agent.node.runs()) == 1
 
 
-def test_the_result_is_the_same_with_and_without_the_agent(agent: Agent) -> None:
-    with_agent, without = (load(agent.node, place).lookup(IMAGE) for place in (agent.socket, "off"))
-    assert with_agent.credentials == without.credentials
-    assert [each.stage for each in with_agent.reasons] == [each.stage for each in without.reasons]
-    assert told(without)[1] == {}
-
-
 def test_auto_is_the_place_that_the_environment_names(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEYFERRY_AGENT", agent.socket)
     assert told(load(agent.node, "auto").lookup(IMAGE))[1]["used"] is True
@@ -126,16 +120,6 @@ def test_nothing_of_the_agent_is_cached_here(agent: Agent) -> None:
     ).document
     assert evicted["evicted"] is True
     assert [each.username for each in providers.lookup(IMAGE).credentials] == ["renewed"]
-
-
-def test_an_agent_that_is_absent(node: Node) -> None:
-    assert fallback(load(node, node.root / "run" / "agent.sock").lookup(IMAGE), node) == "absent"
-
-
-def test_an_agent_that_was_killed(killable: RunningAgent) -> None:
-    killable.process.kill()
-    killable.process.wait()
-    assert fallback(load(killable.node, killable.socket).lookup(IMAGE), killable.node) == "refused"
 
 
 def test_an_agent_that_is_killed_in_the_middle_of_a_request(node: Node) -> None:
@@ -168,12 +152,18 @@ def test_an_agent_that_hangs_is_not_asked_again_at_once(killable: RunningAgent) 
     assert told(providers.lookup(IMAGE))[1]["used"] is True
 
 
-def test_an_agent_that_accepts_no_connection(node: Node) -> None:
+@pytest.mark.parametrize("word", ["absent", "refused", "busy"])
+def test_an_agent_that_cannot_be_asked(node: Node, word: str) -> None:
     place = node.root / "run" / "agent.sock"
     place.parent.mkdir(mode=0o700)
-    with bound(place, backlog=0), socket.socket(socket.AF_UNIX) as first:
-        first.connect(str(place))
-        assert fallback(load(node, place).lookup(IMAGE), node) == "busy"
+    with ExitStack() as stack:
+        if word == "busy":
+            stack.enter_context(bound(place, backlog=0))
+            stack.enter_context(socket.socket(socket.AF_UNIX)).connect(str(place))
+        elif word == "refused":
+            with bound(place):
+                pass
+        assert fallback(load(node, place).lookup(IMAGE), node) == word
 
 
 @root
@@ -437,19 +427,6 @@ def test_an_environment_that_is_given_is_not_the_agents(agent: Agent, option: tu
     done = run(agent.node, "explain", IMAGE, "-o", "json", *option, "--agent", agent.socket)
     assert f"not used: {option[0]} is given" in str(provider_reason(done.stdout)["text"])
     assert agent.status["providers"][0]["runs"] == 0
-
-
-def test_a_config_that_is_given_is_never_answered_from_another_one(agent: Agent, tmp_path: Path) -> None:
-    other = Node(tmp_path / "other")
-    other.root.mkdir()
-    other.recording(auth={REGISTRY: ("other", "word")})
-    write_config(other.config, [provider_entry()])
-    for words in (("get", IMAGE, "-o", "json"), ("explain", IMAGE, "-o", "json")):
-        done = run(other, *words, "--agent", agent.socket)
-        assert done.returncode == 0
-        assert '"user"' not in done.stdout
-    assert "the agent has another provider config, or another bin dir" in done.stdout
-    assert agent.node.runs() == []
 
 
 def test_an_agent_that_hangs_delays_a_command_once(killable: RunningAgent) -> None:
