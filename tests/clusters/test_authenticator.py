@@ -17,7 +17,7 @@ from keyferry import AllowlistEntry, PluginPolicy
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import API_VERSION, ClusterInfo
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
-from keyferry.clusters.auth.authenticator import Authenticator
+from keyferry.clusters.auth.authenticator import Authenticator, shared_authenticator
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import PluginSettings, make_session
@@ -377,6 +377,25 @@ def test_a_fork_leaves_the_child_free_to_run_its_own(where: str) -> None:
         gate.set()
         assert parent.result().token == "t"
     assert runs.count == 1
+
+
+def test_a_fork_while_an_authenticator_is_made_does_not_hang_the_child() -> None:
+    held, done = threading.Event(), threading.Event()
+
+    def make() -> Authenticator:
+        held.set()
+        assert done.wait(PATIENCE_SECONDS)
+        return Authenticator(Runs(ClusterCredential(token="u")))
+
+    def child() -> None:
+        assert make_session(CLIENT).authenticator is not None
+
+    with ThreadPoolExecutor(1) as pool:
+        making = pool.submit(shared_authenticator, "held", make)
+        assert held.wait(PATIENCE_SECONDS)
+        assert exit_code_in_fork(child) == 0
+        done.set()
+        making.result()
 
 
 # Sharing

@@ -180,6 +180,10 @@ def test_a_pinned_plugin_inherits_nothing_else(kube: Kube) -> None:
     assert plain == ["0", "1", "2", "3"]
     assert len(listing.read_text().split()) == 5
     assert set(listing.read_text().split()) > set(plain)
+    plugin.unlink()
+    with pytest.raises(ClusterAuthError) as caught:
+        load_cluster(kubeconfig=kube.path, policy=pinned).grant()
+    assert isinstance(caught.value.underlying, PluginNotFoundError)
 
 
 ENTRIES = [b"A", b"A=1", b"A", b"B=2=3", b"=C:=4"]
