@@ -19,24 +19,20 @@ from support.fake_issuer import CLIENT, KEYS, FakeIssuer, device, issuing, refus
 Ask = Callable[..., ExecResponse]
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
 @pytest.fixture
-def issuer(authority: Authority) -> Iterator[FakeIssuer]:
-    with issuing(authority) as found:
+def issuer(tmp_path: Path) -> Iterator[FakeIssuer]:
+    with issuing(Authority(tmp_path)) as found:
         yield found
 
 
 @pytest.fixture
-def ask(issuer: FakeIssuer, authority: Authority) -> Ask:
+def ask(issuer: FakeIssuer) -> Ask:
     """Ask for a token by password, which takes one request and no user."""
 
     def run(*args: str, url: str = "", trusted: str = "") -> ExecResponse:
         words = ["--oidc-issuer-url", url or issuer.url, "--oidc-client-id", CLIENT, "--username", "alice"]
-        words += ["--password", "pass-word", "--certificate-authority", trusted or str(authority.bundle)]
+        words += ["--password", "pass-word"]
+        words += ["--certificate-authority", trusted] if trusted else issuer.trust
         return provide(ExecRequest(), parse_flags(FLAGS, [*words, *args]))
 
     return run
@@ -212,24 +208,24 @@ def test_garbage_is_refused_and_not_quoted(issuer: FakeIssuer, ask: Ask, body: b
 
 
 def test_a_server_that_nobody_vouches_for_is_refused(
-    issuer: FakeIssuer, ask: Ask, tmp_path: Path, authority: Authority
+    issuer: FakeIssuer, ask: Ask, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A certificate of another authority, or for another name; unless the user says that any will do."""
-    other = Authority(tmp_path)
+    other = Authority(tmp_path_factory.mktemp("other"))
     with pytest.raises(HttpError, match="certificate is not trusted"):
         ask(trusted=str(other.bundle))
     assert issuer.received == []
     issuer.metadata["issuer"] = issuer.url
     assert ask("--insecure-skip-tls-verify", trusted=str(other.bundle)).token
-    with issuing(authority, "other.example") as named:
+    with issuing(issuer.authority, "other.example") as named:
         with pytest.raises(HttpError, match="certificate is not trusted"):
             ask(url=named.url)
         assert named.received == []
 
 
-def test_a_bundle_in_base64_is_trusted(issuer: FakeIssuer, authority: Authority) -> None:
+def test_a_bundle_in_base64_is_trusted(issuer: FakeIssuer) -> None:
     """As a kubeconfig has it."""
-    data = base64.b64encode(authority.bundle.read_bytes()).decode()
+    data = base64.b64encode(issuer.authority.bundle.read_bytes()).decode()
     words = [
         "--oidc-issuer-url",
         issuer.url,
@@ -256,26 +252,26 @@ def test_an_error_of_the_issuers_cannot_forge_lines_or_show_secrets(issuer: Fake
     assert len(said) < 700
 
 
-def test_a_slow_issuer_does_not_hold_the_client_forever(issuer: FakeIssuer, authority: Authority) -> None:
+def test_a_slow_issuer_does_not_hold_the_client_forever(issuer: FakeIssuer) -> None:
     """An endpoint that says nothing ends in an error that names it."""
     from keyferry.sdk import Deadline
     from keyferry_plugins.openid.issuer import discover
     from keyferry_plugins.openid.options import Options
 
     issuer.discovery = Reply(after=8)
-    options = Options(issuer=issuer.url, client_id=CLIENT, ca_data=authority.bundle.read_text())
+    options = Options(issuer=issuer.url, client_id=CLIENT, ca_data=issuer.authority.bundle.read_text())
     with pytest.raises(HttpError, match="well-known/openid-configuration: no response in time"):
         discover(options, Deadline(0.5))
 
 
 def test_a_device_page_on_this_machine_is_for_an_issuer_on_this_machine_alone(
-    issuer: FakeIssuer, authority: Authority
+    issuer: FakeIssuer,
 ) -> None:
     """An https issuer cannot send the user to a page on http, not even a local one."""
     issuer.give("/device", device(issuer, verification_uri="http://127.0.0.1:8080/"))
-    words = ["--oidc-issuer-url", issuer.url, "--oidc-client-id", CLIENT, "--certificate-authority"]
+    words = ["--oidc-issuer-url", issuer.url, "--oidc-client-id", CLIENT, *issuer.trust]
     with pytest.raises(ProvideError, match="expected an https URL"):
         provide(
             ExecRequest(interactive=True),
-            parse_flags(FLAGS, [*words, str(authority.bundle), "--grant-type=device-code"]),
+            parse_flags(FLAGS, [*words, "--grant-type=device-code"]),
         )

@@ -66,12 +66,24 @@ def _number(value: int, size: int = 0) -> str:
 class FakeIssuer:
     """The behaviour of the issuer; a test changes the attributes that it needs to."""
 
-    def __init__(self) -> None:
+    def __init__(self, authority: Authority | None = None) -> None:
         self.url = ""
+        self._authority = authority
         self.metadata: dict[str, object] = {}
         self.answers: dict[str, list[Answer]] = {"/token": [], "/device": [], "/keys": []}
         self.received: list[Received] = []
         self.discovery: Reply | None = None
+
+    @property
+    def authority(self) -> Authority:
+        """The authority of its certificate, if it has one."""
+        assert self._authority is not None
+        return self._authority
+
+    @property
+    def trust(self) -> list[str]:
+        """The flags of keyferry-oidc that trust its certificate."""
+        return ["--certificate-authority", str(self._authority.bundle)] if self._authority else []
 
     @property
     def document(self) -> dict[str, object]:
@@ -155,7 +167,7 @@ def issuing(authority: Authority | None, name: str = "127.0.0.1") -> Iterator[Fa
 
     *name* is the name in its certificate.
     """
-    issuer = FakeIssuer()
+    issuer = FakeIssuer(authority)
     context = authority.context(name) if authority else None
     with serving(issuer.answer, context) as server:
         issuer.url = server.url

@@ -3,68 +3,21 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.fake_cloud import Authority, Received, Reply
-from support.fake_issuer import CLIENT, KEYS, SECRET, FakeIssuer, challenge_of, device, issuing, refused, sign
-from support.reference import Answer, ask_cluster, run_plugin
-
-INTERACTIVE = json.dumps(
-    {
-        "kind": "ExecCredential",
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "spec": {"interactive": True},
-    }
-)
-Ask = Callable[..., Answer]
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture
-def issuer(authority: Authority) -> Iterator[FakeIssuer]:
-    with issuing(authority) as found:
-        yield found
-
-
-@pytest.fixture
-def ask(issuer: FakeIssuer, authority: Authority, tmp_path: Path) -> Ask:
-    """Run the plugin for the issuer; the client's secret is in a file unless *secret* is empty."""
-
-    def run(*args: str, secret: str = "", exec_info: str = "v1", stdin: str = "") -> Answer:
-        words = ["get-token", f"--oidc-issuer-url={issuer.url}", f"--oidc-client-id={CLIENT}"]
-        words += ["--certificate-authority", str(authority.bundle)]
-        if secret:
-            (tmp_path / "secret").write_text(secret + "\n")
-            words += ["--oidc-client-secret-file", str(tmp_path / "secret")]
-        env = {"HOME": str(tmp_path)}
-        return ask_cluster("oidc", args=[*words, *args], env=env, exec_info=exec_info, stdin=stdin)
-
-    return run
-
+from support.fake_cloud import Received, Reply
+from support.fake_issuer import CLIENT, KEYS, SECRET, FakeIssuer, challenge_of, device, refused, sign
+from support.oidc_plugin import BY_PASSWORD, INTERACTIVE, Ask, failure
+from support.reference import ask_cluster, run_plugin
 
 AS_CLIENT = ("--grant-type", "client-credentials")
-BY_PASSWORD = ("--grant-type", "password", "--username", "alice", "--password", "pass-word")
 BY_DEVICE = ("--grant-type", "device-code")
-
-
-def failure(answer: Answer) -> str:
-    """What a run that failed says; a failure has nothing on standard output, and no secret anywhere."""
-    assert answer.status == 1, answer.stderr
-    assert answer.stdout == ""
-    assert SECRET not in answer.stderr
-    assert "eyJ" not in answer.stderr
-    return answer.stderr
 
 
 def test_a_client_gets_a_token_by_its_secret(issuer: FakeIssuer, ask: Ask) -> None:
@@ -358,12 +311,6 @@ def test_without_a_device_endpoint_a_secret_means_that_the_client_acts_for_itsel
     assert ask(secret=SECRET).login_status["token"]
     assert issuer.asked("/token")[0].form["grant_type"] == "client_credentials"
     assert "offers no device code login" in failure(ask(exec_info=INTERACTIVE))
-
-
-def test_headers_of_the_users_go_with_every_request(issuer: FakeIssuer, ask: Ask) -> None:
-    """For a gateway in front of the issuer."""
-    assert ask(*BY_PASSWORD, "--oidc-request-header", "X-Gate=open,X-Key=k").login_status["token"]
-    assert [request.headers["x-gate"] for request in issuer.received] == ["open"] * 3
 
 
 def test_many_at_once_cause_one_login(issuer: FakeIssuer, ask: Ask, tmp_path: Path) -> None:
