@@ -7,19 +7,18 @@ import os
 import shlex
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from keyferry._core.values import replace
 from keyferry.cli import explain
-from keyferry.cli.hints import command_line
 from keyferry.cli.parser import make_parser
 from keyferry.cli.run import load_command
 from keyferry.clusters.options import ClusterOptions
 from keyferry.workloads.request import RecordOptions, RegistryOptions, Request
 from support.commands import Node, plain_pod, run_in_process
+from support.fake_cloud import Reply, serving
 
 # Every path of these tests has what a shell must be told about.
 FOLDER = "a folder's own"
@@ -244,23 +243,14 @@ def test_a_service_account_that_is_missing_is_added_to_the_file_by_the_commands(
 
 def test_a_pod_from_standard_input_is_a_file_in_the_commands_for_its_account(node: Node) -> None:
     node.add("own", ["else.io"])
-    words = ["explain", "reg.io/app", *node.options(), "-f", "-"]
     document = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"containers": []}}
-    done = subprocess.run(
-        [sys.executable, "-m", "keyferry", *words],
-        input=json.dumps(document),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_in_process("explain", "reg.io/app", *node.options(), "-f", "-", stdin=json.dumps(document))
     assert done.returncode == 6, done.stderr
     get = "kubectl get serviceaccount default -n shop -o yaml"
     assert f'(cat FILE && echo && echo --- && {get}) > "$with" && keyferry explain reg.io/app ' in done.stdout
 
 
 def test_pull_names_an_explanation_only_where_that_helps(node: Node, folder: Path, shell: Shell) -> None:
-    from support.fake_cloud import Reply, serving
-
     node.add("own", ["other.io"])
     options = [*node.options(), *plain_pod(folder), "--quiet"]
     unreachable = run_in_process("pull", "127.0.0.1:1/app", "--to", str(folder / "out"), *options)
@@ -309,33 +299,6 @@ def test_the_option_of_a_file_that_is_not_there_is_named(folder: Path, option: s
     done = run_in_process("kube", "explain", option, str(absent), is_there, str(folder / "some.json"))
     assert done.returncode == 3
     assert f"looked for {absent}; give another one with {option}\n" in done.stderr
-
-
-GIVEN = Namespace(
-    config="a b", bin_dir="c", secret=["s1", "s2"], timeout=5.0, insecure=True, output="json", other="x"
-)
-DEFAULTS = Namespace(config=None, secret=[], timeout=60.0, insecure=False, ca_file="")
-
-
-@pytest.mark.parametrize(
-    ("command", "given", "expected"),
-    [
-        (
-            "explain",
-            GIVEN,
-            "keyferry explain x --config 'a b' --bin-dir c --secret s1 --secret s2 --timeout 5 --insecure",
-        ),
-        ("lint", GIVEN, "keyferry lint x --bin-dir c"),
-        ("kube contexts", GIVEN, "keyferry kube contexts x"),
-        ("explain", Namespace(check_registry=True, output="wide"), "keyferry explain x --check-registry"),
-        ("explain", DEFAULTS, "keyferry explain x"),
-    ],
-    ids=["all", "lint", "none", "a check", "defaults"],
-)
-def test_options_that_were_given_and_that_the_command_has_are_repeated(
-    command: str, given: Namespace, expected: str
-) -> None:
-    assert command_line(given, command, "x") == expected
 
 
 EVERYTHING = Request(
@@ -397,13 +360,20 @@ def test_a_command_asks_the_same_question(request_: Request) -> None:
     assert explain.make_request(args) == request_
 
 
-def test_defaults_are_not_repeated() -> None:
-    assert Request(image="x", is_start=True).explain_command() == "keyferry explain x"
-    assert Request(image="x").try_command("y", "a/b") == "keyferry plugin try y --service-account a/b"
-
-
-def test_standard_input_is_gone_when_a_command_is_pasted() -> None:
-    assert Request(filename="-").explain_command() == "keyferry explain -f FILE"
+@pytest.mark.parametrize(
+    ("request_", "command"),
+    [
+        pytest.param(Request(image="x", is_start=True), "keyferry explain x", id="defaults"),
+        pytest.param(Request(filename="-"), "keyferry explain -f FILE", id="standard input, which is gone"),
+        pytest.param(
+            Request(target="pod/web", cluster=ClusterOptions(token="s3cret", context="prod")),
+            "keyferry explain pod/web --context prod --token TOKEN",
+            id="never a token",
+        ),
+    ],
+)
+def test_what_cannot_be_pasted_is_not_repeated(request_: Request, command: str) -> None:
+    assert request_.explain_command() == command
 
 
 def test_a_trial_has_the_options_that_it_shares() -> None:
@@ -415,8 +385,3 @@ def test_a_trial_has_the_options_that_it_shares() -> None:
         "--server https://s --tls-server-name n --certificate-authority 'the ca.pem' --insecure-skip-tls-verify "
         "--as alice --as-group dev --as-group ops --as-uid 7 --request-timeout 0.25"
     )
-
-
-def test_a_command_to_paste_never_has_the_token() -> None:
-    request = Request(target="pod/web", cluster=ClusterOptions(token="s3cret", context="prod"))
-    assert request.explain_command() == "keyferry explain pod/web --context prod --token TOKEN"

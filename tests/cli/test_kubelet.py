@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.cli.exits import WrongUsage
-from keyferry.cli.node_options import node_policy, node_root, node_runtime
-from keyferry.images.load import load_providers
-from keyferry.images.node.settings import Node as NodeSettings
+import keyferry
 from support.commands import Node, run_in_process
 from support.kubelets import Processes, listening, write_config
 from support.parts import missing, need, root
@@ -295,13 +292,13 @@ def test_a_token_for_another_audience_does_not_reach_the_plugin(node: Node, tmp_
 def test_the_library_passes_on_the_environment_it_is_given(node: Node) -> None:
     """Its own unless another is given, less what is withheld; no value of it shows."""
     given = {"PATH": "/usr/bin:/bin", "GIVEN": "kf-given-word", "WITHHELD": "1"}
-    providers = load_providers(node.config, node.bin_dir, environ=given, withhold_env=["WITHHELD"])
+    providers = keyferry.load_providers(node.config, node.bin_dir, environ=given, withhold_env=["WITHHELD"])
     assert providers.lookup(IMAGE_OF_PLUGIN).credentials
     found = environment(node)
     assert (found["GIVEN"], found["SET"]) == ("kf-given-word", "x")
     assert not {"WITHHELD", "HOME", "KEYFERRY_PROC"} & found.keys()
     assert "kf-given-word" not in repr(vars(providers.providers[0]))
-    load_providers(node.config, node.bin_dir).lookup(IMAGE_OF_PLUGIN)
+    keyferry.load_providers(node.config, node.bin_dir).lookup(IMAGE_OF_PLUGIN)
     assert environment(node)["KEYFERRY_PROC"] == os.environ["KEYFERRY_PROC"]
 
 
@@ -327,54 +324,52 @@ def test_a_container_cannot_tell_and_says_so(tmp_path: Path) -> None:
     assert told.returncode == 0, told.stderr
 
 
-ALLOWLISTED = "NeverVerifyAllowlistedImages"
-
-
-def test_without_a_kubelet_the_usual_is_used(processes: Processes) -> None:
-    """And nothing is said."""
-    node = NodeSettings(str(processes))
-    assert node_root(None, node) == "/var/lib/kubelet"
-    assert node_root("x", node) == f"{Path.cwd()}/x"
-    assert node_runtime("", node) == node_runtime("auto", node) == ""
-    assert node_runtime("/x.sock", node) == "/x.sock"
-    assert node_policy(None, (), "/r", node).name == "NeverVerifyPreloadedImages"
+@pytest.mark.usefixtures("processes")
+def test_without_a_kubelet_nothing_is_said(tmp_path: Path) -> None:
+    plant(tmp_path)
+    who = run_in_process("records", "who", IMAGE, "--root", str(tmp_path))
+    assert "under NeverVerifyPreloadedImages:" in who.stdout
+    assert who.stderr == ""
 
 
 @pytest.mark.parametrize("endpoint", ["unix:///nonexistent/x.sock", "tcp://127.0.0.1:1"])
 def test_a_runtime_that_cannot_be_used_is_looked_for(processes: Processes, endpoint: str) -> None:
-    """A socket that is not there, or an address that is none."""
+    """A socket that is not there, or an address that is none: in the usual places, where there is none either."""
     processes.write(17, "kubelet", f"--container-runtime-endpoint={endpoint}")
-    assert node_runtime("auto", NodeSettings(str(processes))) == ""
+    done = run_in_process("pull", IMAGE, "--cri", "auto")
+    assert done.returncode == 3
+    assert "container runtime unix" not in done.stderr
+    assert "no container runtime" in done.stderr
 
 
-def test_the_image_service_is_the_runtime_to_pull_into(
-    processes: Processes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_image_service_is_the_runtime_to_pull_into(processes: Processes, tmp_path: Path) -> None:
     """Where a kubelet has one apart from the other."""
     for name in ("one", "two"):
         (tmp_path / name).touch()
     flags = f"--container-runtime-endpoint={tmp_path / 'one'}", f"--image-service-endpoint={tmp_path / 'two'}"
     processes.write(17, "kubelet", *flags)
-    assert node_runtime("auto", NodeSettings(str(processes))) == str(tmp_path / "two")
-    said = f"keyferry: container runtime {tmp_path / 'two'} (flags of the kubelet, process 17)\n"
-    assert capsys.readouterr().err == said
+    done = run_in_process("pull", IMAGE, "--cri", "auto")
+    assert f"container runtime {tmp_path / 'two'} (flags of the kubelet, process 17)\n" in done.stderr
 
 
 def test_a_list_on_the_command_line_replaces_the_kubelets(processes: Processes, tmp_path: Path) -> None:
-    """The policy may stay its own; a policy that is given takes nothing of it."""
+    """The policy may stay its own; a policy that is given takes nothing of it, nor does another root."""
+    allowlisted = "NeverVerifyAllowlistedImages"
     config = write_config(
         tmp_path / "kubelet.yaml",
-        imagePullCredentialsVerificationPolicy=ALLOWLISTED,
-        preloadedImagesVerificationAllowlist=["kubelet.example/*"],
+        imagePullCredentialsVerificationPolicy=allowlisted,
+        preloadedImagesVerificationAllowlist=["reg.example/*"],
     )
     processes.write(17, "kubelet", f"--config={config}", f"--root-dir={tmp_path}")
-    node, root = NodeSettings(str(processes)), str(tmp_path)
-    assert [str(each) for each in node_policy(None, (), root, node).allowlist.patterns] == [
-        "kubelet.example/*"
-    ]
-    ours = node_policy(None, ["our.example/*"], root, node)
-    assert (ours.name, [str(each) for each in ours.allowlist.patterns]) == (ALLOWLISTED, ["our.example/*"])
-    assert node_policy(ALLOWLISTED, (), root, node).allowlist.patterns == ()
-    assert node_policy(None, (), "/elsewhere", node).name == "NeverVerifyPreloadedImages"
-    with pytest.raises(WrongUsage, match="takes no allowlist"):
-        node_policy("AlwaysVerify", ["our.example/*"], root, node)
+    plant(tmp_path)
+
+    def who(*words: str) -> str:
+        return run_in_process("records", "who", IMAGE, *words).stdout
+
+    listed, policy = f"a pod without credentials, under {allowlisted}:", ("--policy", allowlisted)
+    for words, is_unlisted in (((), False), (("--allow", "our.example/*"), True), (policy, True)):
+        said = who(*words)
+        assert listed in said
+        assert ("no pattern of the allowlist matches the image" in said) is is_unlisted, words
+    refused = run_in_process("records", "who", IMAGE, "--policy", "AlwaysVerify", "--allow", "our.example/*")
+    assert (refused.returncode, "takes no allowlist" in refused.stderr) == (2, True)
