@@ -19,7 +19,7 @@ from support.kube import TOKEN, Kube
 from support.kubelets import Processes
 from support.kubernetes_api import KubernetesApi, account, pod, pull_secret
 from support.mirrors import CERTS, CONFIG, MIRROR, REGISTRIES, write
-from support.pulling import write_secret
+from support.pulling import silent_server, write_secret
 from support.records import folder_of, open_quickly, plant, secret, with_secrets
 from support.registry import Registry, basic, running
 from support.schemas import check_document
@@ -36,17 +36,24 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         yield server
 
 
-def auth(host: str, password: str = PASSWORD, user: str = USER) -> str:
-    return json.dumps({host: {"username": user, "password": password}})
-
-
 def node_for(folder: Path, host: str, *passwords: str, before: str = "") -> list[str]:
+    """Options of a node whose plugins give these passwords, one each, and that has no mirrors."""
     node = Node(folder)
     for at, password in enumerate(passwords):
-        node.add(f"plugin{at}", [host], auth(host, password), before=before)
-    # Not this machine's mirrors, should it have any.
+        auth = json.dumps({host: {"username": USER, "password": password}})
+        node.add(f"plugin{at}", [host], auth, before=before)
     (folder / "no-hosts").mkdir(exist_ok=True)
     return [*node.options(), "--hosts-dir", str(folder / "no-hosts")]
+
+
+def both(words: list[str], code: int) -> list[str]:
+    """What can-pull prints with this exit code, and explain with the same; each on one line."""
+    shown = []
+    for command in (["can-pull"], ["explain", "--check-registry"]):
+        done = run_in_process(*command, *words)
+        assert done.returncode == code, done.stdout
+        shown.append(" ".join((done.stdout + done.stderr).split()))
+    return shown
 
 
 def test_yes_is_exit_code_0_and_says_with_which_credential(registry: Registry, tmp_path: Path) -> None:
@@ -63,6 +70,7 @@ def test_yes_is_exit_code_0_and_says_with_which_credential(registry: Registry, t
 
 
 def test_refused_by_all_is_exit_code_5(registry: Registry, tmp_path: Path) -> None:
+    """If the pod is known: else its secrets may be right."""
     options = node_for(tmp_path, registry.host, "wrong", "worse")
     words = ["can-pull", f"{registry.host}/team/app:v1", *options]
     done = run_in_process(*words, *plain_pod(tmp_path))
@@ -78,20 +86,16 @@ def test_refused_by_all_is_exit_code_5(registry: Registry, tmp_path: Path) -> No
 
 
 def test_no_such_image_is_exit_code_1(registry: Registry, tmp_path: Path) -> None:
-    words = ["can-pull", f"{registry.host}/team/app:nothing", *node_for(tmp_path, registry.host, PASSWORD)]
-    done = run_in_process(*words, *plain_pod(tmp_path))
+    """If the pod is known: registries hide what a user may not have, and its secrets may be another user's."""
+    words = [f"{registry.host}/team/app:nothing", *node_for(tmp_path, registry.host, PASSWORD)]
+    done = run_in_process("can-pull", *words, *plain_pod(tmp_path))
     assert done.returncode == 1
     assert "manifest unknown" in done.stdout
-    # Registries hide what a user may not have: a secret of the pod's may be another user's.
-    unsure = run_in_process(*words)
-    assert unsure.returncode == 6
-    assert unsure.stdout.startswith("cannot tell whether")
-    assert "manifest unknown" in unsure.stdout
-    explained = run_in_process("explain", *words[1:], "--check-registry")
-    assert explained.returncode == 6
-    first = explained.stdout.splitlines()[0]
-    assert first.startswith("? cannot tell whether ")
-    assert first.endswith("; the registry has no such image or tag, or hides it from users without access")
+    checked, explained = both(words, 6)
+    assert checked.startswith("cannot tell whether")
+    assert "manifest unknown" in checked
+    assert explained.startswith("? cannot tell whether ")
+    assert "; the registry has no such image or tag, or hides it from users without access" in explained
 
 
 def test_without_a_credential_the_attempt_is_anonymous(registry: Registry, tmp_path: Path) -> None:
@@ -112,25 +116,23 @@ def test_a_plugin_that_failed_is_the_reason_where_it_left_us_without(
 
 
 def test_a_registry_that_is_not_there_is_exit_code_6(tmp_path: Path) -> None:
-    options = [*plain_pod(tmp_path), *node_for(tmp_path, "127.0.0.1:1", PASSWORD)]
-    done = run_in_process("can-pull", "127.0.0.1:1/team/app", *options)
-    assert done.returncode == 6
-    assert "connection refused" in done.stdout
-    assert done.stdout.startswith("cannot tell whether 127.0.0.1:1/team/app can be pulled")
-    asked = run_in_process("explain", "127.0.0.1:1/team/app", "--check-registry", *options)
-    assert asked.returncode == 6
-    assert "? cannot tell whether" in asked.stdout
+    words = ["127.0.0.1:1/team/app", *plain_pod(tmp_path), *node_for(tmp_path, "127.0.0.1:1", PASSWORD)]
+    checked, explained = both(words, 6)
+    assert "connection refused" in checked
+    assert checked.startswith("cannot tell whether 127.0.0.1:1/team/app can be pulled")
+    assert explained.startswith("? cannot tell whether")
+
+
+def write_hosts(folder: Path, name: str, text: str) -> list[str]:
+    """The option for a folder of hosts, in which a registry has this file."""
+    (folder / "hosts" / name).mkdir(parents=True)
+    (folder / "hosts" / name / "hosts.toml").write_text(text)
+    return ["--hosts-dir", str(folder / "hosts")]
 
 
 def hosts_folder_of(host: str) -> str:
     """The folder of hosts of a registry with a port."""
     return f"{host.replace(':', '_')}_"
-
-
-def write_hosts(folder: Path, text: str) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "hosts.toml").write_text(text)
-    return folder.parent
 
 
 SILENT_MIRROR = '[host."http://127.0.0.1:9"]\n  capabilities = ["pull", "resolve"]\n'
@@ -141,14 +143,13 @@ def test_a_no_is_not_sure_where_a_mirror_of_containerd_does_not_answer(
     registry: Registry, tmp_path: Path, tag: str
 ) -> None:
     """Refused or not there: the mirror, which the runtime asks first, may have it."""
-    hosts = write_hosts(tmp_path / "hosts" / hosts_folder_of(registry.host), SILENT_MIRROR)
-    options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, "wrong" if tag == "v1" else PASSWORD)]
-    words = [f"{registry.host}/team/app:{tag}", *options, "--hosts-dir", str(hosts)]
-    for command in (["can-pull"], ["explain", "--check-registry"]):
-        done = run_in_process(*command, *words)
-        assert done.returncode == 6, done.stdout
-        assert "http://127.0.0.1:9/v2/team/app/manifests/" in done.stdout
-        assert "connection refused" in done.stdout
+    password = "wrong" if tag == "v1" else PASSWORD
+    node = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, password)]
+    hosts = write_hosts(tmp_path, hosts_folder_of(registry.host), SILENT_MIRROR)
+    words = [f"{registry.host}/team/app:{tag}", *node, *hosts]
+    for said in both(words, 6):
+        assert "http://127.0.0.1:9/v2/team/app/manifests/" in said
+        assert "connection refused" in said
     document = json.loads(run_in_process("can-pull", *words, "-o", "json").stdout)
     assert document["canPull"] is None
     assert document["mirrors"]["hosts"] == ["http://127.0.0.1:9"]
@@ -157,9 +158,9 @@ def test_a_no_is_not_sure_where_a_mirror_of_containerd_does_not_answer(
 
 
 def test_the_registry_is_asked_after_a_mirror_that_fails(registry: Registry, tmp_path: Path) -> None:
-    hosts = write_hosts(tmp_path / "hosts" / "_default", SILENT_MIRROR)
-    options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, PASSWORD), "--hosts-dir", str(hosts)]
-    done = run_in_process("can-pull", f"{registry.host}/team/app:v1", *options)
+    options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, PASSWORD)]
+    hosts = write_hosts(tmp_path, "_default", SILENT_MIRROR)
+    done = run_in_process("can-pull", f"{registry.host}/team/app:v1", *options, *hosts)
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith(
         f"yes: {registry.host}/team/app:v1 can be pulled with {USER} of provider plugin0\n"
@@ -172,29 +173,22 @@ def test_an_image_that_cri_o_blocks_cannot_be_pulled(registry: Registry, tmp_pat
     """Whatever the registry says, which is asked all the same."""
     conf = tmp_path / "registries.conf"
     conf.write_text(f'[[registry]]\nlocation = "{registry.host}"\nblocked = true\n')
-    options = [
-        *plain_pod(tmp_path),
-        *node_for(tmp_path, registry.host, PASSWORD)[:-2],
-        "--registries-conf",
-        str(conf),
-    ]
-    words = [f"{registry.host}/team/app:v1", *options]
-    done = run_in_process("can-pull", *words)
-    assert (done.returncode, done.stderr) == (1, "")
-    verdict = f"no: {words[0]}: CRI-O does not pull it: {conf} blocks it"
-    assert done.stdout.startswith(f"{verdict}\n")
-    explained = run_in_process("explain", "--check-registry", *words)
-    said = " ".join(explained.stdout.split())
-    assert f"replace 'blocked = true' in line 3 of {conf} by this, then reload CRI-O: blocked = false" in said
-    assert "check the name and the port" not in said
-    blocked = f"✗ the image cannot be pulled: line 3 of {conf} blocks the image, whatever the registry says"
-    assert (explained.returncode, explained.stdout.splitlines()[0]) == (1, blocked)
+    node = node_for(tmp_path, registry.host, PASSWORD)[:-2]
+    words = [f"{registry.host}/team/app:v1", *plain_pod(tmp_path), *node, "--registries-conf", str(conf)]
+    checked, explained = both(words, 1)
+    assert checked.startswith(f"no: {words[0]}: CRI-O does not pull it: {conf} blocks it")
+    assert explained.startswith(
+        f"✗ the image cannot be pulled: line 3 of {conf} blocks the image, whatever the registry says"
+    )
+    cure = f"replace 'blocked = true' in line 3 of {conf} by this, then reload CRI-O: blocked = false"
+    assert cure in explained
+    assert "check the name and the port" not in explained
 
 
 def test_a_registry_that_does_not_answer_is_exit_code_124(tmp_path: Path) -> None:
-    with serving(lambda _: Reply(after=10, is_closed=True)) as server:
-        host = f"127.0.0.1:{server.port}"
-        options = [*node_for(tmp_path, host, PASSWORD), "--registry-timeout", "1"]
+    with silent_server() as port:
+        host = f"127.0.0.1:{port}"
+        options = [*node_for(tmp_path, host, PASSWORD), "--registry-timeout", "0.5"]
         done = run_in_process("can-pull", f"{host}/team/app", *options)
     assert done.returncode == 124, done.stdout
     assert "no response in time" in done.stdout
@@ -324,13 +318,9 @@ MOVED = '[[registry]]\nprefix = "{host}"\nlocation = "{place}"\ninsecure = true\
 def test_a_registry_that_containerd_never_asks_decides_nothing(
     registry: Registry, tmp_path: Path, folder: str
 ) -> None:
-    name = hosts_folder_of(registry.host) if folder == "own" else folder
-    hosts = write_hosts(tmp_path / "hosts" / name, SERVER)
-    options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, PASSWORD), "--hosts-dir", str(hosts)]
-    for command in (["can-pull"], ["explain", "--check-registry"]):
-        done = run_in_process(*command, f"{registry.host}/team/app:v1", *options)
-        assert done.returncode == 6, done.stdout
-        said = " ".join(done.stdout.split())
+    node = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, PASSWORD)]
+    hosts = write_hosts(tmp_path, hosts_folder_of(registry.host) if folder == "own" else folder, SERVER)
+    for said in both([f"{registry.host}/team/app:v1", *node, *hosts], 6):
         assert "cannot tell whether" in said
         assert "http://127.0.0.1:9/v2/team/app/manifests/v1: cannot be reached: connection refused" in said
 
@@ -365,10 +355,7 @@ def test_an_anonymous_success_is_no_yes_while_a_credential_may_be_missing(tmp_pa
         assert run_in_process("can-pull", f"{host}/team/app", *broken).returncode == 6
         sure = run_in_process("can-pull", *words, *plain_pod(tmp_path))
         assert (sure.returncode, sure.stdout.startswith("yes: ")) == (0, True)
-        for command in (["can-pull"], ["explain", "--check-registry"]):
-            done = run_in_process(*command, *words)
-            assert done.returncode == 6, done.stdout
-            said = " ".join((done.stdout + done.stderr).split())
+        for said in both(words, 6):
             assert "without a credential, but a kubelet that has one does not try that" in said
             assert "-f " in said
 

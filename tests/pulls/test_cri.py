@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 import traceback
@@ -48,16 +49,6 @@ def test_threads_that_are_the_first_to_need_messages_get_ones_that_go_together()
         sys.setswitchinterval(interval)
 
 
-def test_a_runtime_that_gives_no_reference_has_not_pulled() -> None:
-    """There is nothing that a record could be kept under."""
-    with running_cri(PullImage=answering()) as server:
-        target = RuntimeTarget(Runtime(server.socket))
-        assert target.place == f"unix://{server.socket}"
-        with pytest.raises(ContainerRuntimeError, match='imageRef of image "a:1" is not set'):
-            target.pull_image(parse_image("a:1"), None)
-        target.close()
-
-
 IMAGE, REF = "reg.example/team/app:v1", "sha256:" + "a" * 64
 PATIENCE_SECONDS = 60.0
 UNKNOWN = grpc.StatusCode.UNKNOWN
@@ -72,6 +63,34 @@ def refusing(code: grpc.StatusCode, details: str = "") -> Callable[[Message], by
         raise RefusalError(code, details)
 
     return refuse
+
+
+def error_of(
+    call: Callable[[Runtime], object], **handlers: Callable[[Message], bytes]
+) -> ContainerRuntimeError:
+    """The error of a call to a runtime that answers so."""
+    with (
+        running_cri(**handlers) as server,
+        Runtime(server.socket) as runtime,
+        pytest.raises(ContainerRuntimeError) as caught,
+    ):
+        call(runtime)
+    assert caught.value.socket == server.socket
+    return caught.value
+
+
+def pull(runtime: Runtime) -> str:
+    return runtime.pull_image(IMAGE, credential())
+
+
+def test_a_runtime_that_gives_no_reference_has_not_pulled() -> None:
+    """There is nothing that a record could be kept under."""
+    with running_cri(PullImage=answering()) as server:
+        target = RuntimeTarget(Runtime(server.socket))
+        assert target.place == f"unix://{server.socket}"
+        with pytest.raises(ContainerRuntimeError, match='imageRef of image "a:1" is not set'):
+            target.pull_image(parse_image("a:1"), None)
+        target.close()
 
 
 def test_a_runtime_says_what_it_is() -> None:
@@ -101,9 +120,7 @@ def test_a_long_list_is_read_whole() -> None:
     with running_cri(ListImages=answering(*many)) as server:
         assert len(Runtime(server.socket).list_images()) == 1000
     too_many = answering(*(many * 3))
-    with running_cri(ListImages=too_many) as server, pytest.raises(ContainerRuntimeError) as caught:
-        Runtime(server.socket).list_images()
-    assert caught.value.code == "RESOURCE_EXHAUSTED"
+    assert error_of(Runtime.list_images, ListImages=too_many).code == "RESOURCE_EXHAUSTED"
 
 
 @pytest.mark.parametrize(
@@ -180,26 +197,14 @@ FAILURES = {
 def test_what_a_runtime_says_is_told_with_what_it_means(case: tuple[grpc.StatusCode, str, str]) -> None:
     """Its code, its words, and the kind of failure."""
     code, said, kind = case
-    with (
-        running_cri(PullImage=refusing(code, said)) as server,
-        Runtime(server.socket) as runtime,
-        pytest.raises(ContainerRuntimeError) as caught,
-    ):
-        runtime.pull_image(IMAGE, credential())
-    error = caught.value
-    assert (error.code, error.message, error.kind, error.socket) == (code.name, said, kind, server.socket)
+    error = error_of(pull, PullImage=refusing(code, said))
+    assert (error.code, error.message, error.kind) == (code.name, said, kind)
 
 
 def test_no_password_comes_back_in_an_error() -> None:
     """Not in its words, which are also harmless and not endless, and not in the frames that it came through."""
     said = f"cannot log in as {USER} with {PASSWORD} \x1b[2J{'x' * 5000}"
-    with (
-        running_cri(PullImage=refusing(UNKNOWN, said)) as server,
-        Runtime(server.socket) as runtime,
-        pytest.raises(ContainerRuntimeError) as caught,
-    ):
-        runtime.pull_image(IMAGE, credential())
-    error = caught.value
+    error = error_of(pull, PullImage=refusing(UNKNOWN, said))
     assert "cannot log in as" in error.message
     assert "\x1b" not in error.message
     assert len(error.message) <= 2000
@@ -208,26 +213,10 @@ def test_no_password_comes_back_in_an_error() -> None:
     assert PASSWORD not in shown + repr(error) + error.kubernetes_text
 
 
-def test_an_answer_that_is_no_message_is_an_error() -> None:
-    """Whatever speaks gRPC there speaks another interface."""
-    with (
-        running_cri(ListImages=lambda _: b"\xff\xff\xff") as server,
-        Runtime(server.socket) as runtime,
-        pytest.raises(ContainerRuntimeError) as caught,
-    ):
-        runtime.list_images()
-    assert caught.value.kind == "error"
-
-
-def test_a_runtime_that_knows_no_images_is_an_error() -> None:
-    """With the code that says so."""
-    with (
-        running_cri() as server,
-        Runtime(server.socket) as runtime,
-        pytest.raises(ContainerRuntimeError) as caught,
-    ):
-        runtime.list_images()
-    assert caught.value.code == "UNIMPLEMENTED"
+def test_what_speaks_another_interface_is_an_error() -> None:
+    """With an answer that is no message, or the code that says that it knows no images."""
+    assert error_of(Runtime.list_images, ListImages=lambda _: b"\xff\xff\xff").kind == "error"
+    assert error_of(Runtime.list_images).code == "UNIMPLEMENTED"
 
 
 def test_a_runtime_that_does_not_answer_is_given_up() -> None:
@@ -280,8 +269,6 @@ def test_a_runtime_that_goes_away_while_it_is_asked_is_unreachable() -> None:
 
 def test_a_socket_nobody_listens_at_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A runtime that crashed leaves its socket behind."""
-    import socket
-
     monkeypatch.chdir(tmp_path)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("cri.sock")
