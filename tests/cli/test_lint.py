@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from keyferry.cli.main import main
 from keyferry.lint.fixes import FIXABLE_CODES
-from support.commands import call_in_process, run_in_process
+from support.commands import run_in_process
 from support.federation import AUDIENCE, ISSUER
 from support.lint import SECRET, lint_target, write
 from support.pages import Machine, blocks
@@ -94,13 +93,10 @@ def write_kube(folder: Path, text: str, name: str = "config") -> str:
     return write(folder, text, name, 0o600)
 
 
-def _run(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    return run_in_process("lint", *words, cwd=cwd, **env)
-
-
-def _run_with_input(text: str, *words: str) -> subprocess.CompletedProcess[str]:
-    argv = ["keyferry", "lint", *words]
-    return call_in_process(lambda: main(argv[1:]), argv, stdin=text.encode(), env={"NO_COLOR": "1"})
+def _run(
+    *words: str, stdin: str = "", cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return run_in_process("lint", *words, stdin=stdin, cwd=cwd, **env)
 
 
 def _listed(*words: str) -> list[str]:
@@ -463,13 +459,13 @@ def test_only_what_is_shown_is_corrected(tmp_path: Path, options: tuple[str, ...
 
 
 def test_standard_input_is_a_dash() -> None:
-    done = _run_with_input(FIXABLE, "-", "-o", "github")
+    done = _run("-", "-o", "github", stdin=FIXABLE)
     assert done.returncode == 1
     assert done.stdout.startswith(
         "::warning file=/dev/stdin,line=8,col=5,title=KF151%3A a pattern has a wildcard"
     )
-    assert _run_with_input(FIXABLE, "-", "-o", "diff").stdout.startswith("--- a/-\n+++ b/-\n")
-    fixing = _run_with_input(FIXABLE, "-", "--fix")
+    assert _run("-", "-o", "diff", stdin=FIXABLE).stdout.startswith("--- a/-\n+++ b/-\n")
+    fixing = _run("-", "--fix", stdin=FIXABLE)
     assert fixing.returncode == 2
     assert "--fix cannot correct standard input" in fixing.stderr
 
@@ -481,7 +477,7 @@ def test_standard_input_is_a_dash() -> None:
 )
 def test_standard_input_has_no_owner(text: str, kind: str) -> None:
     """What is not in a file has no permissions to look at."""
-    piped = _run_with_input(text, "/dev/stdin")
+    piped = _run("/dev/stdin", stdin=text)
     assert (piped.returncode, piped.stdout) == (0, "")
     assert kind in piped.stderr
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from keyferry.cli.main import main as entry_point
-from support.commands import Node, call_in_process, run_in_process
+from support.commands import Node, run_in_process
 from support.kit_plugins import (
     IMAGE_NAME,
     PASSWORD,
@@ -36,10 +35,9 @@ def trace(path: Path, *words: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout), done.stdout + done.stderr
 
 
-def replayed(file: Path, request: str = "{}") -> subprocess.CompletedProcess[str]:
+def replayed(file: Path) -> subprocess.CompletedProcess[str]:
     """What the stand-in answers."""
-    argv = ["keyferry", "plugin", "trace", "--replay", str(file)]
-    return call_in_process(lambda: entry_point(argv[1:]), argv, stdin=request.encode(), env={})
+    return run_in_process("plugin", "trace", "--replay", str(file), stdin="{}")
 
 
 def test_a_good_exchange_is_recorded_without_its_secrets(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from keyferry.cli.main import main
+from support.commands import run_in_process
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """\
@@ -48,47 +48,39 @@ def codes(text: str) -> list[str]:
     ],
 )
 def test_only_chosen_codes_are_shown_and_count(
-    config: str, options: list[str], expected: list[str], status: int, capsys: pytest.CaptureFixture[str]
+    config: str, options: list[str], expected: list[str], status: int
 ) -> None:
-    assert main(["lint", config, *options]) == status
-    shown = capsys.readouterr()
-    assert codes(shown.out) == expected
-    hidden = 4 - len(expected)
-    assert ("not shown" in shown.err) == bool(hidden)
+    done = run_in_process("lint", config, *options)
+    assert (codes(done.stdout), done.returncode) == (expected, status)
+    assert ("not shown" in done.stderr) == (len(expected) < 4)
 
 
-def test_a_code_that_does_not_exist_is_wrong_usage(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lint", config, "--select", "KF163,KX"]) == 2
-    assert "no code begins with 'KX'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--select", "KF163,KX"), "no code begins with 'KX'"),
+        (("--ignore", "KF1633"), "no code begins with 'KF1633'; did you mean 'KF163'?"),
+        (("--list", "KF16"), "'KF16' is not a code; did you mean"),
+        (("--statistics", "-o", "sarif"), "--statistics"),
+    ],
+)
+def test_what_does_not_exist_is_wrong_usage(words: tuple[str, ...], problem: str) -> None:
+    """A misspelt code is corrected."""
+    done = run_in_process("lint", *words)
+    assert (done.returncode, problem in done.stderr) == (2, True)
 
 
-def test_a_misspelt_code_is_corrected(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lint", config, "--ignore", "KF1633"]) == 2
-    assert "no code begins with 'KF1633'; did you mean 'KF163'?" in capsys.readouterr().err
-    assert main(["lint", "--list", "KF16"]) == 2
-    assert "'KF16' is not a code; did you mean" in capsys.readouterr().err
-
-
-def test_statistics_count_each_code(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lint", config, "--statistics", "--ignore", "KF107"]) == 1
-    lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+def test_statistics_count_each_code(config: str) -> None:
+    done = run_in_process("lint", config, "--statistics", "--ignore", "KF107")
+    assert done.returncode == 1
+    lines = [line.split()[:3] for line in done.stdout.splitlines()]
     assert lines == [["2", "KF163", "warning"], ["1", "KF176", "warning"]]
-
-
-def test_statistics_as_a_document(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["lint", config, "--statistics", "-o", "json"])
-    items = json.loads(capsys.readouterr().out)["items"]
+    items = json.loads(run_in_process("lint", config, "--statistics", "-o", "json").stdout)["items"]
     assert [(each["count"], each["code"]) for each in items] == [(2, "KF163"), (1, "KF107"), (1, "KF176")]
 
 
-def test_statistics_have_no_form_for_scanners(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lint", config, "--statistics", "-o", "sarif"]) == 2
-    assert "--statistics" in capsys.readouterr().err
-
-
-def test_a_scanner_marks_a_whole_key_or_value(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["lint", config, "-o", "sarif"])
-    results = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+def test_a_scanner_marks_a_whole_key_or_value(config: str) -> None:
+    results = json.loads(run_in_process("lint", config, "-o", "sarif").stdout)["runs"][0]["results"]
     lines = CONFIG.splitlines()
     regions = [each["locations"][0]["physicalLocation"]["region"] for each in results]
     marked = [
@@ -98,9 +90,7 @@ def test_a_scanner_marks_a_whole_key_or_value(config: str, capsys: pytest.Captur
     assert marked == ['"*.io"', '"*.com"', "defaultCacheDuration: 0s", "token"]
 
 
-def test_the_hook_of_pre_commit_checks_the_files_of_its_pattern(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_hook_of_pre_commit_checks_the_files_of_its_pattern(tmp_path: Path) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hook["id"] == "keyferry-lint"
     assert hook["language"] == "python"
@@ -132,5 +122,5 @@ def test_the_hook_of_pre_commit_checks_the_files_of_its_pattern(
     path.write_text(CONFIG)
     program, *words = hook["entry"].split()
     assert program == "keyferry"
-    assert main([*words, str(path)]) == 1
-    assert "KF107" in capsys.readouterr().out
+    done = run_in_process(*words, str(path))
+    assert (done.returncode, "KF107" in done.stdout) == (1, True)
