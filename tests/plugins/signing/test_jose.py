@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import cast
 
+import jwt
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     NoEncryption,
@@ -29,7 +29,7 @@ from keyferry_plugins.signing.jose import (
     verify_jwt,
 )
 from support.certificates import key_pem, make_certificate, make_key
-from support.jose_tokens import ALL, CLAIMS, forge, jwk, number, segment
+from support.jose_tokens import ALL, CLAIMS, jwk, number, segment
 from support.sdk_plugins import SOURCE
 
 # RFC 7515, appendices A.2 and A.3: the primes of an RSA key, a point of P-256, the claims, two signatures.
@@ -101,21 +101,11 @@ def test_what_we_sign_is_confirmed(key: rsa.RSAPrivateKey, algorithm: str) -> No
 def test_longer_curves_are_confirmed(algorithm: str, curve: ec.EllipticCurve) -> None:
     """With their own sizes."""
     private = ec.generate_private_key(curve)
-    size = (curve.key_size + 7) // 8
-    unsigned = forge({"alg": algorithm}).rpartition(".")[0]
-    digest = hashes.SHA384() if algorithm == "ES384" else hashes.SHA512()
-    halves = decode_dss_signature(private.sign(unsigned.encode(), ec.ECDSA(digest)))
-    signature = b"".join(half.to_bytes(size, "big") for half in halves)
-    numbers = private.public_key().public_numbers()
-    public: dict[str, object] = {
-        "kty": "EC",
-        "crv": f"P-{curve.key_size}",
-        "x": encode_segment(numbers.x.to_bytes(size, "big")),
-        "y": encode_segment(numbers.y.to_bytes(size, "big")),
-    }
-    assert verify_jwt(f"{unsigned}.{encode_segment(signature)}", [public], ALL) == CLAIMS
+    token = jwt.encode(dict(CLAIMS), private, algorithm)
+    public = jwt.algorithms.ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
+    assert verify_jwt(token, [public], ALL) == CLAIMS
     with pytest.raises(ProvideError, match="not confirmed"):
-        verify_jwt(f"{unsigned}.{encode_segment(signature[:-1])}", [public], ALL)
+        verify_jwt(token[:-4], [public], ALL)
 
 
 def test_a_key_as_an_object_signs_too(key: rsa.RSAPrivateKey) -> None:

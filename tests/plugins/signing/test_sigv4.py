@@ -84,10 +84,3 @@ def test_a_url_is_presigned(credentials: Credentials, signature: str) -> None:
     ]  # fmt: skip
     assert url.endswith(f"&X-Amz-Signature={signature}")
     assert "X-Amz-SignedHeaders=host%3Bx-k8s-aws-id&" in url
-
-
-def test_credentials_show_no_secret() -> None:
-    """A repr has the access key's id, and neither secret nor session token."""
-    assert SECRET not in repr(SESSION)
-    assert SESSION_TOKEN not in repr(SESSION)
-    assert KEY in repr(SESSION)
