@@ -32,6 +32,7 @@ from keyferry.agent.page.server import PageConnection
 from support.agent_here import agent_here
 from support.agents import Agent, make_token
 from support.commands import run_in_process, run_keyferry
+from support.loops import in_loop
 from support.page import VIEWS, PageClient, log_in, make_link, page_host, shown_text
 from support.parts import lacking
 from support.plugins import (
@@ -514,34 +515,30 @@ class World:
         return found.is_silent
 
 
-def test_a_stream_goes_on_until_it_is_closed() -> None:
-    async def follow() -> None:
-        world = World()
-        async with world.connect() as (reader, writer):
-            [sink] = world.sinks
-            world.pass_time(1000)
-            assert sink.write(b"data: 1\n\n")
-            assert await reader.readuntil(b"\n\n") == b"data: 1\n\n"
-            assert sink.write(b"data: 2\n\n")
-            sink.close()
-            assert await reader.read() == b"data: 2\n\n"
-            writer.close()
-            await settle()
-            assert (world.gone, len(world.table), sink.write(b"more")) == (1, 0, False)
-
-    asyncio.run(follow())
+@in_loop
+async def test_a_stream_goes_on_until_it_is_closed() -> None:
+    world = World()
+    async with world.connect() as (reader, writer):
+        [sink] = world.sinks
+        world.pass_time(1000)
+        assert sink.write(b"data: 1\n\n")
+        assert await reader.readuntil(b"\n\n") == b"data: 1\n\n"
+        assert sink.write(b"data: 2\n\n")
+        sink.close()
+        assert await reader.read() == b"data: 2\n\n"
+        writer.close()
+        await settle()
+        assert (world.gone, len(world.table), sink.write(b"more")) == (1, 0, False)
 
 
-def test_what_a_client_sends_into_a_stream_is_not_read() -> None:
-    async def follow() -> None:
-        world = World()
-        async with world.connect() as (_, writer):
-            writer.write(b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n" * 100)
-            await writer.drain()
-            await settle()
-            assert (len(world.sinks), len(world.table)) == (1, 1)
-
-    asyncio.run(follow())
+@in_loop
+async def test_what_a_client_sends_into_a_stream_is_not_read() -> None:
+    world = World()
+    async with world.connect() as (_, writer):
+        writer.write(b"GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n" * 100)
+        await writer.drain()
+        await settle()
+        assert (len(world.sinks), len(world.table)) == (1, 1)
 
 
 async def settle() -> None:
@@ -560,30 +557,26 @@ async def fill(sink: EventSink) -> int:
     return written
 
 
-def test_who_does_not_read_gets_nothing_more_and_is_cut_off() -> None:
-    async def follow() -> None:
-        world = World()
-        async with world.connect():
-            assert not world.can_be_displaced()
-            await fill(world.sinks[0])
-            assert world.can_be_displaced()
-            world.pass_time(STEP_SECONDS + 1)
-            await settle()
-            assert (world.gone, len(world.table)) == (1, 0)
-
-    asyncio.run(follow())
+@in_loop
+async def test_who_does_not_read_gets_nothing_more_and_is_cut_off() -> None:
+    world = World()
+    async with world.connect():
+        assert not world.can_be_displaced()
+        await fill(world.sinks[0])
+        assert world.can_be_displaced()
+        world.pass_time(STEP_SECONDS + 1)
+        await settle()
+        assert (world.gone, len(world.table)) == (1, 0)
 
 
-def test_who_reads_again_in_time_goes_on() -> None:
-    async def follow() -> None:
-        world = World()
-        async with world.connect() as (reader, _):
-            [sink] = world.sinks
-            await reader.readexactly(await fill(sink))
-            await settle()
-            assert sink.write(b"data: more\n\n")
-            assert await reader.readexactly(12) == b"data: more\n\n"
-            world.pass_time(1000)
-            assert sink.write(b"data: more\n\n")
-
-    asyncio.run(follow())
+@in_loop
+async def test_who_reads_again_in_time_goes_on() -> None:
+    world = World()
+    async with world.connect() as (reader, _):
+        [sink] = world.sinks
+        await reader.readexactly(await fill(sink))
+        await settle()
+        assert sink.write(b"data: more\n\n")
+        assert await reader.readexactly(12) == b"data: more\n\n"
+        world.pass_time(1000)
+        assert sink.write(b"data: more\n\n")
