@@ -27,6 +27,7 @@ from keyferry.agent.refresh import (
     refresh_at_ns,
 )
 from keyferry.images.provider.provider import Provider
+from support.loops import in_loop
 from support.scripted import SECOND, Clock, Scripted, configured, response
 
 IMAGE = "reg.io/app"
@@ -59,22 +60,19 @@ async def renewing(refresher: Refresher, asked: AgentProviders) -> AsyncIterator
         task.cancel()
 
 
-def test_an_answer_is_renewed_in_the_background() -> None:
+@in_loop
+async def test_an_answer_is_renewed_in_the_background() -> None:
     """Lookups get the new credential although the old one is still valid."""
     plugin = Scripted(response("old"))
     clock, refresher, asked, _ = world(plugin)
-
-    async def run() -> None:
-        await asked.lookup_async(IMAGE)
-        assert (await asked.lookup_async(IMAGE)).credentials[0].password == "old"
-        plugin.answer = response("new")
-        clock.step(301)  # half of ten minutes
-        async with renewing(refresher, asked):
-            await until(lambda: refresher.succeeded == 1)
-        assert asked.lookup(IMAGE).credentials[0].password == "new"
-        assert len(refresher.plan) == 1
-
-    asyncio.run(run())
+    await asked.lookup_async(IMAGE)
+    assert (await asked.lookup_async(IMAGE)).credentials[0].password == "old"
+    plugin.answer = response("new")
+    clock.step(301)  # half of ten minutes
+    async with renewing(refresher, asked):
+        await until(lambda: refresher.succeeded == 1)
+    assert asked.lookup(IMAGE).credentials[0].password == "new"
+    assert len(refresher.plan) == 1
     assert plugin.runs == 2
 
 
@@ -90,58 +88,49 @@ def broken(_: object) -> NoReturn:
         pytest.param(broken, "RuntimeError", id="breaks"),
     ],
 )
-def test_a_failed_renewal_is_logged_and_tried_again_later(
+@in_loop
+async def test_a_failed_renewal_is_logged_and_tried_again_later(
     answer: PluginExitError | Callable[[object], NoReturn], words: str
 ) -> None:
     plugin = Scripted(response("old"))
     clock, refresher, asked, log = world(plugin)
-
-    async def run() -> None:
-        asked.lookup(IMAGE)
-        plugin.answer = answer
-        clock.step(301)
-        async with renewing(refresher, asked):
-            await until(lambda: refresher.failed >= 1)
-            assert asked.lookup(IMAGE).credentials[0].password == "old"
-            plugin.answer = response("new")
-            clock.step(1)
-            await until(lambda: refresher.succeeded == 1)
-
-    asyncio.run(run())
+    asked.lookup(IMAGE)
+    plugin.answer = answer
+    clock.step(301)
+    async with renewing(refresher, asked):
+        await until(lambda: refresher.failed >= 1)
+        assert asked.lookup(IMAGE).credentials[0].password == "old"
+        plugin.answer = response("new")
+        clock.step(1)
+        await until(lambda: refresher.succeeded == 1)
     assert refresher.outcomes["plugin", True] == refresher.succeeded == 1
     assert refresher.outcomes["plugin", False] == refresher.failed >= 1
     assert ("refresh failed" in log.getvalue(), words in log.getvalue()) == (True, True)
     assert "secret-word" not in log.getvalue()
 
 
-def test_a_pause_that_a_server_asked_for_is_kept() -> None:
+@in_loop
+async def test_a_pause_that_a_server_asked_for_is_kept() -> None:
     """The plugin names it on its last line; without it, the first pause is at most a second."""
     plugin = Scripted(response("old"))
     clock, refresher, asked, _ = world(plugin)
-
-    async def run() -> None:
-        asked.lookup(IMAGE)
-        plugin.answer = PluginExitError("plugin", 1, "text", "ecr: busy\necr: retry after 90 s")
-        clock.step(301)
-        async with renewing(refresher, asked):
-            await until(lambda: refresher.failed == 1)
-        [(at_ns, _, failures)] = refresher.plan.upcoming()
-        assert (at_ns - clock(), failures) == (90 * SECOND, 1)
-
-    asyncio.run(run())
+    asked.lookup(IMAGE)
+    plugin.answer = PluginExitError("plugin", 1, "text", "ecr: busy\necr: retry after 90 s")
+    clock.step(301)
+    async with renewing(refresher, asked):
+        await until(lambda: refresher.failed == 1)
+    [(at_ns, _, failures)] = refresher.plan.upcoming()
+    assert (at_ns - clock(), failures) == (90 * SECOND, 1)
 
 
-def test_a_provider_that_is_gone_is_not_renewed() -> None:
+@in_loop
+async def test_a_provider_that_is_gone_is_not_renewed() -> None:
     plugin = Scripted(response("old"))
     clock, refresher, asked, _ = world(plugin)
-
-    async def run() -> None:
-        asked.lookup(IMAGE)
-        clock.step(301)
-        async with renewing(refresher, AgentProviders([])):
-            await until(lambda: len(refresher.plan) == 0)
-
-    asyncio.run(run())
+    asked.lookup(IMAGE)
+    clock.step(301)
+    async with renewing(refresher, AgentProviders([])):
+        await until(lambda: len(refresher.plan) == 0)
     assert plugin.runs == 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,27 +13,22 @@ from keyferry.agent.process import AgentProcess
 from keyferry.images.lookup import MAX_THREADS
 from support.agent_here import agent_here
 from support.agents import counting_node
-
-Tasks = list[asyncio.Task[None]]
-
-
-async def settle() -> None:
-    """Let every task go on as far as it can."""
-    for _ in range(5):
-        await asyncio.sleep(0)
+from support.loops import in_loop
 
 
 class Users:
     """Lookups of several users, each of which lasts until it is told to end."""
 
-    def __init__(self, queue: RunQueue) -> None:
-        self.queue = queue
+    def __init__(self, max_waiting: int = 100) -> None:
+        self.queue = RunQueue(8, max_waiting)
         self.begun: dict[int, int] = {}
         self.refused = 0
+        self._tasks: list[asyncio.Task[None]] = []
 
-    async def ask(self, uid: int, number: int) -> Tasks:
+    async def ask(self, uid: int, number: int) -> list[asyncio.Task[None]]:
         """Let a user ask so many times at once."""
         tasks = [asyncio.create_task(self._begin(uid)) for _ in range(number)]
+        self._tasks += tasks
         await settle()
         return tasks
 
@@ -53,88 +47,73 @@ class Users:
         await settle()
 
 
-def run(act: Callable[[Users], Awaitable[Tasks]], max_runs: int = 8, max_waiting: int = 100) -> None:
-    """Let users act."""
-
-    async def main() -> None:
-        for task in await act(Users(RunQueue(max_runs, max_waiting))):
-            task.cancel()
-        await settle()
-
-    asyncio.run(main())
+async def settle() -> None:
+    """Let every task go on as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
-def test_one_user_has_half_of_the_threads_and_the_next_one_half_of_the_rest() -> None:
-    async def act(users: Users) -> Tasks:
-        first = await users.ask(1, 300)
-        assert users.begun == {1: 4}
-        second = await users.ask(2, 300)
-        assert users.begun == {1: 4, 2: 2}
-        third = await users.ask(3, 1)
-        assert users.begun == {1: 4, 2: 2, 3: 1}
-        return first + second + third
-
-    run(act, max_waiting=1000)
+@in_loop
+async def test_one_user_has_half_of_the_threads_and_the_next_one_half_of_the_rest() -> None:
+    users = Users(max_waiting=1000)
+    await users.ask(1, 300)
+    assert users.begun == {1: 4}
+    await users.ask(2, 300)
+    assert users.begun == {1: 4, 2: 2}
+    await users.ask(3, 1)
+    assert users.begun == {1: 4, 2: 2, 3: 1}
 
 
-def test_a_thread_that_is_free_goes_to_whoever_has_fewest() -> None:
-    async def act(users: Users) -> Tasks:
-        tasks = await users.ask(1, 10) + await users.ask(2, 10)
+@in_loop
+async def test_a_thread_that_is_free_goes_to_whoever_has_fewest() -> None:
+    users = Users()
+    for uid in (1, 2):
+        await users.ask(uid, 10)
+    await users.end(1)
+    assert users.begun == {1: 4, 2: 3}
+    await users.end(1)
+    # Both have as many now, so it goes to the one that gave it back; two are left for a third user.
+    assert users.begun == {1: 5, 2: 3}
+    await users.ask(3, 1)
+    assert users.begun == {1: 5, 2: 3, 3: 1}
+
+
+@in_loop
+async def test_everything_that_waits_begins() -> None:
+    users = Users()
+    tasks = [*await users.ask(1, 20), *await users.ask(2, 20)]
+    for _ in range(20):
         await users.end(1)
-        assert users.begun == {1: 4, 2: 3}
-        await users.end(1)
-        # Both have as many now, so it goes to the one that gave it back; two are left for a third user.
-        assert users.begun == {1: 5, 2: 3}
-        tasks += await users.ask(3, 1)
-        assert users.begun == {1: 5, 2: 3, 3: 1}
-        return tasks
-
-    run(act)
+        await users.end(2)
+    assert users.begun == {1: 20, 2: 20}
+    assert all(task.done() for task in tasks)
 
 
-def test_everything_that_waits_begins() -> None:
-    async def act(users: Users) -> Tasks:
-        tasks = await users.ask(1, 20) + await users.ask(2, 20)
-        for _ in range(20):
-            await users.end(1)
-            await users.end(2)
-        assert users.begun == {1: 20, 2: 20}
-        assert all(task.done() for task in tasks)
-        return tasks
-
-    run(act)
+@in_loop
+async def test_the_queue_of_a_user_has_an_end_and_is_its_own() -> None:
+    users = Users(max_waiting=3)
+    await users.ask(1, 4 + 3)
+    assert users.refused == 0
+    await users.ask(1, 5)
+    assert users.refused == 5
+    await users.ask(2, 1)
+    assert (users.begun, users.refused) == ({1: 4, 2: 1}, 5)
 
 
-def test_the_queue_of_a_user_has_an_end_and_is_its_own() -> None:
-    async def act(users: Users) -> Tasks:
-        tasks = await users.ask(1, 4 + 3)
-        assert users.refused == 0
-        tasks += await users.ask(1, 5)
-        assert users.refused == 5
-        tasks += await users.ask(2, 1)
-        assert (users.begun, users.refused) == ({1: 4, 2: 1}, 5)
-        return tasks
-
-    run(act, max_waiting=3)
-
-
-def test_who_gives_up_waiting_takes_no_thread() -> None:
+@in_loop
+async def test_who_gives_up_waiting_takes_no_thread() -> None:
     """Neither while it waits, nor in the moment in which it is given one."""
-
-    async def act(users: Users) -> Tasks:
-        tasks = await users.ask(1, 6)
-        tasks[4].cancel()
-        await settle()
-        users.queue.end(1)
-        tasks[5].cancel()
-        await settle()
-        assert users.begun == {1: 4}
-        await users.end(1, 3)
-        more = await users.ask(2, 8)
-        assert users.begun[2] == 4
-        return more
-
-    run(act)
+    users = Users()
+    tasks = await users.ask(1, 6)
+    tasks[4].cancel()
+    await settle()
+    users.queue.end(1)
+    tasks[5].cancel()
+    await settle()
+    assert users.begun == {1: 4}
+    await users.end(1, 3)
+    await users.ask(2, 8)
+    assert users.begun[2] == 4
 
 
 def test_renewals_have_threads_of_their_own() -> None:
