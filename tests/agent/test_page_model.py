@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
+from keyferry import PluginExitError, PluginNotFoundError
 from keyferry._core.secrets import MASK
-from keyferry._core.values import replace
 from keyferry.agent.access import Caller
 from keyferry.agent.journal import JournalEntry, RequestDecision, result_of_refusal
 from keyferry.agent.message import EventSink
 from keyferry.agent.page.explanation import explain_cached
-from keyferry.agent.page.model import ModelBuilder, PageSnapshot
+from keyferry.agent.page.model import ModelBuilder
 from keyferry.agent.page.server import EventHub
 from keyferry.agent.providers import AgentProviders
 from keyferry.agent.refresh import PlannedRefresh
 from keyferry.agent.state import ReloadOutcome
 from keyferry.api.agentconfig.v1alpha1 import AccessRule, AgentConfig, ManageRule
-from keyferry.errors import PluginExitError, PluginNotFoundError
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import Relayed
 from keyferry.images.provider.cache import CacheLimits
@@ -31,28 +31,55 @@ from keyferry.page.model import (
     DecisionRow,
     ExplainedPull,
     Health,
-    LastError,
     LatencyBucket,
+    PageModel,
     StepState,
 )
 from support.page_snapshots import NOW, STARTED, ask, take
 from support.scripted import SECOND, V1, Clock, Scripted, attributes, cache_hits, configured, response
 
 SECRET = "secret-word"
+IMAGE = "reg.io/app"
 
 
-def world(clock: Clock, plugin: Scripted, **fields: object) -> AgentProviders:
-    return AgentProviders([Provider(configured(**fields), plugin, clock=clock)], clock=clock)  # type: ignore[arg-type] # as configured
+class Agent:
+    """What the page shows of an agent with one provider, on a stepped clock."""
+
+    def __init__(self, answer: object = None, **config: Any) -> None:
+        self.clock = Clock()
+        self.plugin = Scripted(response() if answer is None else answer)  # type: ignore[arg-type] # as given
+        self.provider = Provider(configured(**config), self.plugin, clock=self.clock)
+        self.providers = AgentProviders([self.provider], clock=self.clock)
+
+    def look_up(self, image: str = IMAGE, *, answer: Any = None, times: int = 1, step: float = 0) -> None:
+        """Look an image up, for which the plugin now has this answer."""
+        self.plugin.answer = answer or self.plugin.answer
+        for _ in range(times):
+            self.providers.lookup(image)
+            self.clock.step(step)
+
+    def renew(self, image: str = IMAGE, *, answer: Any = None) -> None:
+        """Renew an answer."""
+        self.plugin.answer = answer or self.plugin.answer
+        self.provider.refresh(image)
+
+    def show(self, **snapshot: Any) -> PageModel:
+        """Return what the page shows now."""
+        return ModelBuilder().build(take(self.providers, self.clock, **snapshot))
+
+
+FAILURE = PluginExitError("plugin", 1)
+REFRESH = PlannedRefresh(provider="plugin", base="reg.io", image=IMAGE)
+BUILDER = Relayed(
+    token="t", key=b"k", until_ns=1 << 60, ref=ServiceAccountRef(namespace="ns", name="builder", uid="u")
+)
 
 
 def test_a_life_has_its_window_and_its_planned_instant() -> None:
-    clock = Clock()
-    providers = world(clock, Scripted(response(SECRET, cache_seconds=1000)))
-    providers.lookup("reg.io/app")
-    got_ns = clock.now
-    clock.step(100)
-    refresh = PlannedRefresh(provider="plugin", base="reg.io", image="reg.io/app")
-    model = ModelBuilder().build(take(providers, clock, planned=((got_ns + 700 * SECOND, refresh, 2),)))
+    agent = Agent(response(SECRET, cache_seconds=1000))
+    got_ns = agent.clock.now
+    agent.look_up(step=100)
+    model = agent.show(planned=((got_ns + 700 * SECOND, REFRESH, 2),))
     [life] = model.lives
     assert (life.provider, life.scope, life.account, life.credentials) == ("plugin", "reg.io", "", 1)
     assert (life.got, life.expires) == (NOW - 100, NOW + 900)
@@ -63,96 +90,66 @@ def test_a_life_has_its_window_and_its_planned_instant() -> None:
 
 def test_an_answer_of_a_service_account_is_not_renewed() -> None:
     """Its account is what the caller named."""
-    clock = Clock()
-    providers = world(
-        clock, Scripted(response(cache_seconds=1000)), token_attributes=attributes(require=False)
-    )
-    pod = Relayed(
-        token="t", key=b"k", until_ns=1 << 60, ref=ServiceAccountRef(namespace="ns", name="builder", uid="u")
-    )
-    providers.lookup("reg.io/app", pod=pod)
-    refresh = PlannedRefresh(provider="plugin", base="reg.io", image="reg.io/app")
-    model = ModelBuilder().build(take(providers, clock, planned=((clock.now + SECOND, refresh, 3),)))
+    agent = Agent(token_attributes=attributes(require=False))
+    agent.providers.lookup(IMAGE, pod=BUILDER)
+    model = agent.show(planned=((agent.clock.now + SECOND, REFRESH, 3),))
     [life] = model.lives
     assert (life.account, life.refresh_at, life.failures) == ("ns/builder", None, 0)
     assert model.accounts == ("ns/builder",)
 
 
 def test_a_global_answer_is_for_every_image() -> None:
-    clock = Clock()
-    providers = world(clock, Scripted(response(cache_key_type="Global", cache_seconds=10)))
-    providers.lookup("reg.io/app")
-    [life] = ModelBuilder().build(take(providers, clock)).lives
+    agent = Agent(response(cache_key_type="Global", cache_seconds=10))
+    agent.look_up()
+    [life] = agent.show().lives
     assert (life.scope, life.refresh_from) == ("every image", None)
 
 
 def test_other_commands_are_told_the_places_that_the_agent_was_given() -> None:
     """What they would find on the node by themselves, they need not be told."""
-    clock = Clock()
-    snapshot = take(world(clock, Scripted(response(cache_seconds=100))), clock)
-    assert ModelBuilder().build(snapshot).place_options == ""
-    settings = snapshot.state.settings
-    given = replace(settings, origins={**settings.origins, "binDir": "flag --bin-dir"})
-    snapshot = replace(snapshot, state=replace(snapshot.state, settings=given))
-    assert ModelBuilder().build(snapshot).place_options == " --bin-dir /bin-dir"
-    assert ModelBuilder().build(snapshot).socket_options == ""
-    snapshot = replace(snapshot, socket_options=("--socket", "/my agent.sock"))
-    assert ModelBuilder().build(snapshot).socket_options == " --socket '/my agent.sock'"
+    found = Agent().show()
+    assert (found.place_options, found.socket_options) == ("", "")
+    told = Agent().show(origins={"binDir": "flag --bin-dir"}, socket_options=("--socket", "/my agent.sock"))
+    assert (told.place_options, told.socket_options) == (" --bin-dir /bin-dir", " --socket '/my agent.sock'")
 
 
 def test_the_last_error_has_words_a_cure_and_one_line_that_was_printed() -> None:
     """As the status tells it to the same people; a decision has nothing of it."""
-    clock = Clock()
-    plugin = Scripted(PluginExitError("plugin", 3, "", "printed-first\nprinted-second"))
-    providers = world(clock, plugin)
-    providers.lookup("reg.io/app")
-    clock.step(5)
-    model = ModelBuilder().build(take(providers, clock))
+    agent = Agent(PluginExitError("plugin", 3, "", "printed-first\nprinted-second"))
+    agent.look_up(step=5)
+    model = agent.show()
     card = model.providers[0]
-    assert card.last_error == LastError(
-        text="plugin 'plugin': exited with status 3",
-        said="printed-first",
-        hidden="With secrets masked. Other lines are not shown here: "
-        "'keyferry agent status -o json' has the last ones.",
-        at=NOW - 5,
-        image="reg.io/app",
+    assert card.last_error is not None
+    assert (card.last_error.text, card.last_error.said) == (
+        "plugin 'plugin': exited with status 3",
+        "printed-first",
     )
-    assert card.trouble == "exited with status 3: printed-first"
-    assert model.health.problems[0].reason == card.trouble
-    assert card.cure.startswith(
-        "keyferry plugin trace /bin-dir/plugin reg.io/app --config /etc/providers.yaml"
-    )
+    assert "'keyferry agent status -o json' has the last ones" in card.last_error.hidden
+    assert (card.last_error.at, card.last_error.image) == (NOW - 5, IMAGE)
+    assert card.trouble == model.health.problems[0].reason == "exited with status 3: printed-first"
+    assert card.cure.startswith(f"keyferry plugin trace /bin-dir/plugin {IMAGE} --config /etc/providers.yaml")
     assert (card.runs, card.failures) == (1, 1)
     assert "printed-second" not in repr(model)
     assert "printed" not in repr(model.decisions)
-    plugin.answer = PluginNotFoundError("plugin", "is missing")
-    providers.lookup("reg.io/app")
-    assert (
-        ModelBuilder()
-        .build(take(providers, clock))
-        .providers[0]
-        .cure.startswith("keyferry lint /etc/providers.yaml")
-    )
+    agent.look_up(answer=PluginNotFoundError("plugin", "is missing"))
+    assert agent.show().providers[0].cure.startswith("keyferry lint /etc/providers.yaml")
 
 
 def test_latency_is_the_histogram_of_the_metrics() -> None:
-    clock = Clock()
-    providers = world(clock, Scripted(response(cache_seconds=100)))
-    providers.lookup("reg.io/app")
-    latency = ModelBuilder().build(take(providers, clock)).providers[0].latency
+    agent = Agent()
+    agent.look_up()
+    latency = agent.show().providers[0].latency
     assert latency[-1] == LatencyBucket(up_to_seconds=None, runs=0)
     assert sum(bucket.runs for bucket in latency) == 1
 
 
 def test_decisions_callers_and_settings_are_harmless_text() -> None:
-    clock = Clock()
-    providers = world(clock, Scripted(response(cache_seconds=100)))
-    entry = ask(providers, "reg.io/app", uid=0)
-    model = ModelBuilder().build(take(providers, clock, entries=(entry,)))
+    agent = Agent()
+    model = agent.show(entries=(ask(agent.providers, IMAGE, uid=0),))
     [decision], [caller] = model.decisions, model.callers
     assert (decision.uid, decision.program, decision.milliseconds) == (0, "/bin/\ufffdclient", 2.5)
     assert (decision.outcome, decision.source) == ("answered", "run")
-    assert (caller.name, caller.last_image, caller.refused) == ("root", "reg.io/app", 1)
+    assert (caller.name, caller.last_image, caller.refused) == ("root", IMAGE, 1)
     assert ("watch", "true", "default") in model.settings
     assert model.accounts == ("ns/seen",)
 
@@ -167,17 +164,13 @@ RULES = AgentConfig(
 )
 
 
-def refused(uid: int, missing_rule: str = "access", image: str = "reg.io/app") -> DecisionRow:
+def refused(uid: int, missing_rule: str = "access") -> DecisionRow:
     """A refused request as the page shows it, under some rules."""
-    clock = Clock()
-    snapshot = take(world(clock, Scripted(response())), clock)
-    settings = replace(snapshot.state.settings, config=RULES, config_file="/etc/own.yaml")
     result = result_of_refusal(uid, "may not", missing_rule)
-    decision = RequestDecision(image=image, account="", provider="", result=result)
+    decision = RequestDecision(image=IMAGE, account="", provider="", result=result)
     caller = Caller(uid=uid, gids=frozenset({5}))
     entry = JournalEntry(number=1, at=NOW, caller=caller, decision=decision, seconds=0.1)
-    state = replace(snapshot.state, settings=settings)
-    [row] = ModelBuilder().build(replace(snapshot, state=state, entries=(entry,))).decisions
+    [row] = Agent().show(config=RULES, entries=(entry,)).decisions
     return row
 
 
@@ -217,10 +210,7 @@ def test_a_request_that_no_rule_could_allow_names_none() -> None:
 
 
 def test_the_access_rules_are_shown_by_their_place() -> None:
-    clock = Clock()
-    snapshot = take(world(clock, Scripted(response())), clock)
-    settings = replace(snapshot.state.settings, config=RULES)
-    found = ModelBuilder().build(replace(snapshot, state=replace(snapshot.state, settings=settings))).access
+    found = Agent().show(config=RULES).access
     assert [(each.name, each.who, each.registries, each.may_manage) for each in found] == [
         ("always", "root and the agent's user", ("every registry",), True),
         ("access[0]", "uid:1000", ("other.io", "*.wide.io"), False),
@@ -231,18 +221,14 @@ def test_the_access_rules_are_shown_by_their_place() -> None:
 
 
 def test_the_figures_count_lookups_and_not_renewals() -> None:
-    clock = Clock()
-    plugin = Scripted(response(cache_seconds=1000))
-    providers = world(clock, plugin)
-    for _ in range(4):
-        providers.lookup("reg.io/app")
-    providers.providers[0].refresh("reg.io/app")
-    plugin.answer = PluginExitError("plugin", 1)
-    providers.providers[0].refresh("reg.io/app")
-    model = ModelBuilder().build(take(providers, clock))
+    agent = Agent()
+    agent.look_up(times=4)
+    agent.renew()
+    agent.renew(answer=FAILURE)
+    model = agent.show()
     assert (model.lookups, model.from_cache, model.failed_lately) == (4, 3, 1)
-    clock.step(3600)
-    assert ModelBuilder().build(take(providers, clock)).failed_lately == 0
+    agent.clock.step(3600)
+    assert agent.show().failed_lately == 0
 
 
 def test_a_provider_shows_what_its_plugin_is_given_and_no_value() -> None:
@@ -267,36 +253,31 @@ def test_a_provider_shows_what_its_plugin_is_given_and_no_value() -> None:
 
 
 def test_lives_are_bounded_and_counted() -> None:
-    clock = Clock()
-    plugin = Scripted(response(cache_key_type="Image", cache_seconds=100))
+    clock, plugin = Clock(), Scripted(response(cache_key_type="Image", cache_seconds=100))
     limits = CacheLimits(entries=20_000, bytes=1 << 30)
-    providers = AgentProviders(
-        [Provider(configured(), plugin, clock=clock, cache_limits=limits)], clock=clock
-    )
+    provider = Provider(configured(), plugin, clock=clock, cache_limits=limits)
     for number in range(10_050):
-        providers.providers[0].provide(f"reg.io/app{number}")
-    model = ModelBuilder().build(take(providers, clock))
+        provider.provide(f"reg.io/app{number}")
+    model = ModelBuilder().build(take(AgentProviders([provider], clock=clock), clock))
     assert (len(model.lives), model.lives_total) == (10_000, 10_050)
     assert len({life.identifier for life in model.lives}) == 10_000
 
 
 def test_rows_that_have_not_changed_stay_the_same() -> None:
     """So what is not new is not made again, nor sent again; a renewed answer is new."""
-    clock, builder = Clock(), ModelBuilder()
-    plugin = Scripted(response(cache_key_type="Image", cache_seconds=1000))
-    providers = world(clock, plugin)
-    entry = ask(providers, "reg.io/one")
-    providers.lookup("reg.io/two")
-    first = builder.build(take(providers, clock, entries=(entry,)))
-    clock.step(0.001)  # the snapshot's instant stays, as if the wall clock were set a little
-    providers.providers[0].refresh("reg.io/two")
-    second = builder.build(take(providers, clock, entries=(entry,)))
+    agent, builder = Agent(response(cache_key_type="Image", cache_seconds=1000)), ModelBuilder()
+    entry = ask(agent.providers, "reg.io/one")
+    agent.look_up("reg.io/two")
+    first = builder.build(take(agent.providers, agent.clock, entries=(entry,)))
+    agent.clock.step(0.001)  # the snapshot's instant stays, as if the wall clock were set a little
+    agent.renew("reg.io/two")
+    second = builder.build(take(agent.providers, agent.clock, entries=(entry,)))
     same = {life.scope: life is second.lives[at] for at, life in enumerate(first.lives)}
     assert same == {"reg.io/one": True, "reg.io/two": False}
     assert second.decisions[0] is first.decisions[0]
     assert [life.identifier for life in first.lives] == [life.identifier for life in second.lives]
-    clock.step(10)  # now it is set
-    third = builder.build(take(providers, clock))
+    agent.clock.step(10)  # now it is set
+    third = builder.build(take(agent.providers, agent.clock))
     assert third.lives[0].expires == first.lives[0].expires - 10.001
 
 
@@ -408,10 +389,7 @@ def test_a_service_account_finds_its_own_answer_by_the_name_that_the_caller_gave
     world = World()
     assert world.explain("sa.io/app", "ns/builder").verdict == "Would run the plugin 'closed'"
     assert "with a token of ns/builder" in lines(world.explain("sa.io/app", "ns/builder"), "providers")
-    pod = Relayed(
-        token="t", key=b"k", until_ns=1 << 60, ref=ServiceAccountRef(namespace="ns", name="builder", uid="u")
-    )
-    world.providers.lookup("sa.io/app", pod=pod)
+    world.providers.lookup("sa.io/app", pod=BUILDER)
     found = world.explain("sa.io/other", "ns/builder")
     assert found.verdict.endswith("to who has the same token")
     assert "an answer for ns/builder is cached until" in lines(found, "providers")
@@ -439,15 +417,6 @@ def test_a_name_that_is_longer_than_any_is_not_parsed() -> None:
     assert len(found.image) == 255
 
 
-def world_health(plugin: Scripted) -> tuple[Clock, AgentProviders]:
-    clock = Clock()
-    return clock, AgentProviders([Provider(configured(), plugin, clock=clock)], clock=clock)
-
-
-def judge(snapshot: PageSnapshot) -> Health:
-    return ModelBuilder().build(snapshot).health
-
-
 def loaded(*at: float, is_applied: bool, since: float) -> tuple[ReloadOutcome, ...]:
     problems = () if is_applied else ("broken",)
     return tuple(ReloadOutcome(at=each, is_applied=is_applied, since=since, problems=problems) for each in at)
@@ -472,72 +441,60 @@ def test_the_agent_is_well_or_not_since_an_instant(
     reloads: tuple[ReloadOutcome, ...], taken_over_at: float | None, level: str, headline: str, since: float
 ) -> None:
     """A provider that has never failed changes nothing."""
-    clock, providers = world_health(Scripted(response()))
-    providers.lookup("reg.io/app")
-    found = judge(take(providers, clock, reloads=(*START, *reloads), taken_over_at=taken_over_at))
+    agent = Agent()
+    agent.look_up()
+    found = agent.show(reloads=(*START, *reloads), taken_over_at=taken_over_at).health
     assert (found.level, found.headline, found.since) == (level, headline, since)
 
 
 def test_a_refused_config_has_its_reason_and_a_cure() -> None:
-    clock, providers = world_health(Scripted(response()))
-    [problem] = judge(take(providers, clock, reloads=(*START, *REFUSED))).problems
+    [problem] = Agent().show(reloads=(*START, *REFUSED)).health.problems
     assert problem.reason == "broken"
-    assert (problem.link, problem.cure) == ("/reloads", "keyferry lint /etc/providers.yaml")
+    assert (problem.link, problem.cure) == ("/reloads", "keyferry lint /etc/own.yaml /etc/providers.yaml")
 
 
 def test_without_a_provider_there_is_nothing_that_could_be_well() -> None:
-    clock = Clock()
-    providers = AgentProviders([], clock=clock)
-    found = judge(take(providers, clock))
+    agent = Agent()
+    agent.providers = AgentProviders([], clock=agent.clock)
+    found = agent.show().health
     assert found == Health(headline="No provider is configured", since=STARTED, is_idle=True)
     assert found.level == "none"
-    assert judge(take(providers, clock, reloads=(*START, *REFUSED))).level == "warning"
+    assert agent.show(reloads=(*START, *REFUSED)).health.level == "warning"
 
 
 def test_a_provider_that_fails_is_not_well_until_it_runs_again() -> None:
     """Since the first failure in a row; then it is well since the first run that did not fail."""
-    plugin = Scripted(PluginExitError("plugin", 1))
-    clock, providers = world_health(plugin)
-    for _ in range(3):
-        providers.lookup("reg.io/app")
-        clock.step(7)
-    found = judge(take(providers, clock))
+    agent = Agent(FAILURE)
+    agent.look_up(times=3, step=7)
+    found = agent.show().health
     assert (found.problems[0].link, found.since) == ("/providers/plugin", NOW - 21)
     assert found.problems[0].cure.startswith("keyferry plugin trace")
-    plugin.answer = response(cache_seconds=0)
-    for _ in range(3):
-        providers.lookup("reg.io/app")
-        clock.step(5)
-    after = judge(take(providers, clock))
-    assert (after.level, after.headline) == ("warning", "1 warning")
-    assert after.problems[0].text == "Provider plugin is unstable: 3 of its last 6 runs failed"
-    for _ in range(7):
-        providers.lookup("reg.io/app")
-    well = judge(take(providers, clock))
-    assert (well.level, well.since) == ("well", NOW - 15)
-    plugin.answer = PluginExitError("plugin", 1)
-    providers.lookup("reg.io/app")
-    assert judge(take(providers, clock)).since == NOW
+    agent.look_up(answer=response(cache_seconds=0), times=3, step=5)
+    found = agent.show().health
+    assert (found.level, found.headline) == ("warning", "1 warning")
+    assert found.problems[0].text == "Provider plugin is unstable: 3 of its last 6 runs failed"
+    agent.look_up(times=7)
+    found = agent.show().health
+    assert (found.level, found.since) == ("well", NOW - 15)
+    agent.look_up(answer=FAILURE)
+    assert agent.show().health.since == NOW
 
 
 def test_a_pull_that_gets_nothing_is_told_although_others_are_served() -> None:
     """What is cached for one registry is of no use to another; the reason is that of the pull that gets nothing."""
-    plugin = Scripted(response(cache_key_type="Image", cache_seconds=1000))
-    clock, providers = world_health(plugin)
-    providers.lookup("reg.io/app")
-    plugin.answer = PluginExitError("plugin", 1, stderr_tail="no such repository")
-    providers.lookup("reg.io/other")
-    clock.step(60)
-    plugin.answer = PluginExitError("plugin", 2, stderr_tail="a renewal failed")
-    providers.providers[0].refresh("reg.io/app")
-    found = judge(take(providers, clock))
+    agent = Agent(response(cache_key_type="Image", cache_seconds=1000))
+    agent.look_up()
+    agent.look_up(
+        "reg.io/other", answer=PluginExitError("plugin", 1, stderr_tail="no such repository"), step=60
+    )
+    agent.renew(answer=PluginExitError("plugin", 2, stderr_tail="a renewal failed"))
+    found = agent.show().health
     [problem] = found.problems
     assert (found.headline, problem.level, problem.since) == ("1 problem", "bad", NOW - 60)
     assert problem.text == "Provider plugin fails for reg.io/other; others are served from the cache"
     assert problem.reason.endswith("no such repository")
-    plugin.answer = PluginExitError("plugin", 1)
-    providers.lookup("reg.io/another")
-    [problem] = judge(take(providers, clock)).problems
+    agent.look_up("reg.io/another", answer=FAILURE)
+    [problem] = agent.show().health.problems
     assert "fails for reg.io/another and 1 other image; others" in problem.text
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from keyferry.agent.access import AccessPolicy, Caller
 from keyferry.agent.journal import CallerUsage, JournalEntry, RequestDecision, result_of_answer
 from keyferry.agent.page.model import PageSnapshot
@@ -28,9 +30,17 @@ def take(
     reloads: tuple[ReloadOutcome, ...] = (ReloadOutcome(at=STARTED, is_applied=True, since=STARTED),),
     entries: tuple[JournalEntry, ...] = (),
     taken_over_at: float | None = None,
+    config: AgentConfig = AgentConfig(),  # noqa: B008 - a value
+    origins: Mapping[str, str] = {},
+    socket_options: tuple[str, ...] = (),
 ) -> PageSnapshot:
     """Return a snapshot; the clock's instant is NOW."""
-    settings = AgentSettings(values=VALUES, origins=dict.fromkeys(VALUES, "default"), config=AgentConfig())
+    settings = AgentSettings(
+        values=VALUES,
+        origins={**dict.fromkeys(VALUES, "default"), **origins},
+        config=config,
+        config_file="/etc/own.yaml",
+    )
     state = AgentState(
         settings=settings, providers=providers, policy=AccessPolicy(own_uid=0), loaded_at=STARTED
     )
@@ -50,6 +60,7 @@ def take(
         entries_total=len(entries),
         last_of_user={entry.caller.uid: entry for entry in entries},
         accounts=("ns/seen",) if entries else (),
+        socket_options=socket_options,
     )
 
 
