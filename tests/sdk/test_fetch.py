@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
 
 import pytest
 
@@ -131,7 +132,7 @@ def test_a_connection_that_breaks_is_tried_again() -> None:
         assert fetch("GET", server.url, deadline=Deadline(LATE), retry=QUICK).body == b"ok"
 
 
-@pytest.mark.parametrize("seconds", ["3600", "99999999999", "9" * 5000])
+@pytest.mark.parametrize("seconds", ["3600", "9" * 5000], ids=["an hour", "for ever"])
 def test_a_retry_after_that_does_not_fit_ends_the_attempts(seconds: str) -> None:
     """Nobody waits for an hour; the answer says who is throttled."""
     with serving(lambda _: Reply(429, headers={"Retry-After": seconds})) as server:
@@ -141,27 +142,13 @@ def test_a_retry_after_that_does_not_fit_ends_the_attempts(seconds: str) -> None
 
 def test_a_retry_after_with_a_date_is_obeyed() -> None:
     """A second after the server's own date, whatever this machine's clock says."""
-    headers = {"Date": "Wed, 21 Oct 2099 07:28:00 GMT", "Retry-After": "Wed, 21 Oct 2099 07:28:01 GMT"}
-    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    raw = f"HTTP/1.1 503 x\r\n{lines}Content-Length: 0\r\n\r\n".encode()
+    date, until = SENT[1], SENT[1].replace(":00 GMT", ":01 GMT")
+    lines = f"Date: {date}\r\nRetry-After: {until}\r\nContent-Length: 0\r\n"
+    raw = f"HTTP/1.1 503 x\r\n{lines}\r\n".encode()
     started = time.monotonic()
     with serving(script(Reply(raw=raw), Reply(200))) as server:
         assert fetch("GET", server.url, deadline=Deadline(LATE), retry=QUICK).status == 200
     assert time.monotonic() - started >= 1
-    far = raw.replace(b"Retry-After: Wed, 21 Oct 2099", b"Retry-After: Thu, 22 Oct 2099")
-    with serving(lambda _: Reply(raw=far)) as server:
-        assert fetch("GET", server.url, deadline=Deadline(LATE), retry=QUICK).status == 503
-    assert len(server.received) == 1
-
-
-@pytest.mark.parametrize(
-    "value", ["Wed, 21 Oct 1999 07:28:00 GMT", "-5", "1.5", "", "\u0661", "nan", "tomorrow"]
-)
-def test_a_retry_after_that_is_no_pause_is_passed_over(value: str) -> None:
-    """Our own wait is used."""
-    raw = f"HTTP/1.1 503 x\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n".encode("latin-1", "replace")
-    with serving(script(Reply(raw=raw), Reply(200))) as server:
-        assert fetch("GET", server.url, deadline=Deadline(LATE), retry=QUICK).status == 200
 
 
 def test_an_address_is_dialled_in_place_of_the_hosts_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,17 +198,10 @@ def test_a_body_that_is_no_json_object_is_an_error_that_quotes_nothing(body: byt
 
 def test_no_attempt_is_made_that_the_deadline_leaves_no_time_for() -> None:
     """A wait that would end after the deadline is not begun."""
-    started = time.monotonic()
+    retry = Retry(attempts=5, first_seconds=1000, most_seconds=1000)
     with serving(lambda _: Reply(503)) as server:
-        reply = fetch(
-            "GET",
-            server.url,
-            deadline=Deadline(5),
-            retry=Retry(attempts=5, first_seconds=100, most_seconds=100),
-        )
-    assert reply.status == 503
+        assert fetch("GET", server.url, deadline=Deadline(LATE), retry=retry).status == 503
     assert len(server.received) == 1
-    assert time.monotonic() - started < PATIENCE_SECONDS
 
 
 def test_a_deadline_that_has_passed_sends_nothing() -> None:
@@ -235,17 +215,12 @@ def test_a_deadline_that_has_passed_sends_nothing() -> None:
 
 def test_all_attempts_together_keep_the_deadline() -> None:
     """A server that never answers is tried again, and again, within one deadline."""
+    retry = Retry(attempts=100, first_seconds=0.01, most_seconds=0.01)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         started = time.monotonic()
         with pytest.raises(HttpError):
-            fetch(
-                "GET",
-                f"http://127.0.0.1:{port}/",
-                deadline=Deadline(0.7),
-                retry=Retry(attempts=100, first_seconds=0.01, most_seconds=0.01),
-                options=HttpOptions(attempt_seconds=SOON),
-            )
+            fetch("GET", url, deadline=Deadline(0.7), retry=retry, options=HttpOptions(attempt_seconds=SOON))
         assert time.monotonic() - started < PATIENCE_SECONDS
 
 
@@ -373,38 +348,33 @@ def test_waits_double_up_to_a_limit_and_jitter_by_half() -> None:
         assert max(waits) - min(waits) > full / 4
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("30", 30),
-        (" 7 ", 7),
-        ("0", 0),
-        ("-1", 0),
-        ("1.5", 0),
-        ("soon", 0),
-        ("Wed, 21 Oct 2020 07:28:00 GMT", 0),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", 999_999_999),
-        ("9" * 5000, 999_999_999),
-    ],
-)
+# The server's clock may be years from ours.
+SENT = ("date", "Wed, 21 Oct 2099 07:28:00 GMT")
+PAUSES: dict[str, tuple[str, int]] = {
+    "seconds": ("30", 30),
+    "blanks": (" 7 ", 7),
+    "none": ("0", 0),
+    "negative": ("-1", 0),
+    "fraction": ("1.5", 0),
+    "empty": ("", 0),
+    "another digit": ("\u0661", 0),
+    "nan": ("nan", 0),
+    "word": ("soon", 0),
+    "too many": ("9" * 5000, 999_999_999),
+    "soon": ("Wed, 21 Oct 2099 07:28:30 GMT", 30),
+    "now": ("Wed, 21 Oct 2099 07:28:00 GMT", 0),
+    "past": ("Wed, 21 Oct 2099 07:27:59 GMT", 0),
+    "later": ("Wed, 21 Oct 2099 08:28:00 GMT", 3600),
+    "far": ("Fri, 31 Dec 9999 23:59:59 GMT", 999_999_999),
+}
+
+
+@pytest.mark.parametrize(("value", "seconds"), PAUSES.values(), ids=PAUSES)
 def test_the_pause_that_a_reply_asks_for(value: str, seconds: int) -> None:
-    """In whole seconds, within bounds."""
-    assert (
-        HttpReply(url="u", status=429, headers=(("retry-after", value),), body=b"").retry_after_seconds
-        == seconds
-    )
+    """In whole seconds, within bounds; with none of these, our own wait is used."""
+    reply = HttpReply(url="u", status=429, headers=(("retry-after", value), SENT), body=b"")
+    assert (reply.retry_after_seconds, reply.sent_at) == (seconds, 4096250880)
     assert HttpReply(url="u", status=429, headers=(), body=b"").retry_after_seconds == 0
-
-
-@pytest.mark.parametrize(
-    ("until", "seconds"), [("07:28:30", 30), ("07:28:00", 0), ("07:27:59", 0), ("08:28:00", 3600)]
-)
-def test_a_date_to_wait_for_counts_from_the_servers_own(until: str, seconds: int) -> None:
-    """Its clock may be years from ours."""
-    headers = (("retry-after", f"Wed, 21 Oct 2099 {until} GMT"), ("date", "Wed, 21 Oct 2099 07:28:00 GMT"))
-    reply = HttpReply(url="u", status=429, headers=headers, body=b"")
-    assert reply.retry_after_seconds == seconds
-    assert reply.sent_at == 4096250880
 
 
 @pytest.mark.parametrize("date", [(), (("date", "today"),)])
@@ -412,12 +382,9 @@ def test_a_date_to_wait_for_counts_from_our_clock_if_the_server_tells_none(
     date: tuple[tuple[str, str], ...],
 ) -> None:
     """The pause is rounded up, so that it is never too short."""
-    from email.utils import formatdate
-
     start = time.time()
-    reply = HttpReply(
-        url="u", status=503, headers=(("retry-after", formatdate(start + 600, usegmt=True)), *date), body=b""
-    )
+    until = formatdate(start + 600, usegmt=True)
+    reply = HttpReply(url="u", status=503, headers=(("retry-after", until), *date), body=b"")
     found = reply.retry_after_seconds
     passed = time.time() - start
     assert 599 - passed <= found <= 600
@@ -430,8 +397,7 @@ def test_a_deadline_counts_down_and_is_never_extended() -> None:
     assert 0 < deadline.remaining() <= 60
     assert deadline.within(1000).seconds_left <= 60
     assert deadline.within(0.01).seconds_left <= 0.01
-    over = Deadline(0)
-    time.sleep(0.001)
+    over = Deadline(-1)
     assert over.seconds_left < 0
     assert over.within(5).seconds_left < 0
     with pytest.raises(TimeoutError):
