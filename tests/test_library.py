@@ -20,7 +20,7 @@ import yaml
 
 import keyferry
 import keyferry_plugins
-from support.commands import Node
+from support.commands import Node, run_in_process
 from support.images import build, push
 from support.pulling import pull_secret
 from support.registry import Registry, basic, running
@@ -211,13 +211,7 @@ def request_for(node: Node, filename: str, image: str = "") -> keyferry.Request:
 
 def printed_explanation(*words: str) -> dict[str, object]:
     """What the command line prints of the same question."""
-    done = subprocess.run(
-        [sys.executable, "-m", "keyferry", "explain", *words, "-o", "json"],
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    found: dict[str, object] = json.loads(done.stdout)
+    found: dict[str, object] = json.loads(run_in_process("explain", *words, "-o", "json").stdout)
     return found
 
 
