@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 import subprocess
-import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
-from keyferry.api.federation.presets import PRESETS, load_preset
+from keyferry.api.federation.presets import PRESETS
 from keyferry.api.meta import parse_duration
-from support.commands import run_keyferry
 from support.fake_cloud import Reply
 from support.federation import (
     AUDIENCE,
     EXAMPLES,
     HOUR,
     ISSUER,
-    account_claims,
     account_token,
     example_federation,
     federation,
     issued,
     rule_of,
-    sign,
 )
-from support.reference import Answer, ask_image, launcher, run_plugin, write_launcher
+from support.reference import Answer, launcher, run_plugin
 
 JFROG = "team.jfrog.io"
 IMAGE = f"{JFROG}/docker/app"
@@ -244,8 +237,6 @@ FAILURES = {
         "retry after 999999999 s",
     ),
     "down": (Reply(500), "the server is busy or out of order"),
-    "no-json": (Reply(body=b"<html>marked</html>"), "not a JSON object"),
-    "a-list": (Reply(document=["marked"]), "not a JSON object"),
     "empty": (Reply(document={}), "without a text at /access_token"),
     "no-user": (Reply(document={"access_token": "t", "expires_in": 60}), "without a text at /username"),
     "a-line-break": (
@@ -349,65 +340,3 @@ def test_a_preset_is_no_traceback_where_the_streams_are_closed(name: str) -> Non
         )
         assert done.returncode == (0 if name in PRESETS else 2)
         assert "Traceback" not in done.stderr
-
-
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "plugins" / "federation.md"
-
-
-def blocks(kind: str) -> list[str]:
-    """The blocks of one language on the plugin's page."""
-    found = re.findall(
-        rf"^( *)```{kind}\n(.*?)^\1```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
-    return [textwrap.dedent(text) for _, text in found]
-
-
-def test_the_configs_on_the_page_are_good(tmp_path: Path) -> None:
-    """They are read, and have rules, none of which is for some other registry."""
-    configs = blocks("json")
-    assert len(configs) == 2
-    for text in configs:
-        path = tmp_path / "federation.json"
-        path.write_text(text)
-        path.chmod(0o644)
-        answer = ask_image("federate", "other.example.com/app", args=[f"--config={path}"])
-        assert "no rule is for the registry" in answer.stderr
-
-
-def test_the_arguments_on_the_page_give_a_login(tmp_path: Path) -> None:
-    """With the registry's name and the token that the page asks for."""
-    (entry,) = yaml.safe_load(next(text for text in blocks("yaml") if "tokenAttributes:" in text))[
-        "providers"
-    ]
-    with federation(tmp_path, EXAMPLES["jfrog"].handler, AUDIENCE) as world:
-        answer = world.ask(
-            f"{entry['matchImages'][0]}/app",
-            args=entry["args"],
-            token=account_token(aud=[entry["tokenAttributes"]["serviceAccountTokenAudience"]]),
-        )
-        assert answer.auth[AUDIENCE][0] == "k8s-puller"
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_page_names_every_parameter_of_a_preset(name: str) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    part = re.split(r"\n###? ", text.partition(f"\n### `{name}`")[2])[0]
-    preset = load_preset(name)
-    assert preset is not None
-    assert [each for each in preset.parameters if f"`{each}`" not in part] == []
-
-
-def test_a_job_gets_a_docker_config_as_on_the_page(tmp_path: Path) -> None:
-    """By a provider config and a token in a variable, without a kubelet."""
-    text = next(text for text in blocks("yaml") if "--subject-from=env" in text)
-    (tmp_path / "ci.yaml").write_text(text)
-    (tmp_path / "bin").mkdir()
-    token = sign({**account_claims(), "iss": "https://gitlab.example.com", "aud": JFROG})
-    with federation(tmp_path, lambda _: Reply(document=LOGIN), JFROG) as world:
-        write_launcher(tmp_path / "bin", "federate", env={**world.env, "REGISTRY_ID_TOKEN": token})
-        done = run_keyferry(
-            "get", IMAGE, "--config", str(tmp_path / "ci.yaml"), "--bin-dir", str(tmp_path / "bin"),
-            "-o", "dockerconfig", "--reveal",
-        )  # fmt: skip
-    auth = base64.b64encode(b"u:opaque-1").decode()
-    assert json.loads(done.stdout)["auths"][JFROG]["auth"] == auth, done.stderr
