@@ -23,7 +23,6 @@ from support.records import *
 from keyferry.pulls.records.store import RecordFiles
 files = RecordFiles(sys.argv[1])
 """
-PREPARE = OPEN + "files.prepare()\n"
 
 
 @pytest.fixture(scope="module")
@@ -40,38 +39,31 @@ def written(path: str, folder: str) -> list[str]:
     return ["sync DRAFT", f"rename DRAFT {path}", f"sync {folder}"]
 
 
-def test_a_new_folder_is_on_the_disk_before_anything_is_put_into_it(library: Path, tmp_path: Path) -> None:
-    """With a folder, all that is in it would be lost."""
-    steps = steps_of(library, tmp_path, PREPARE)
-    assert steps == ["sync .", "sync image_manager", "sync image_manager"]
-
-
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [("files.write_record(record())", RECORD), ("files.write_intent(IMAGE)", INTENT)],
-    ids=["record", "intent"],
-)
 def test_a_record_is_on_the_disk_before_it_has_its_name_and_its_name_before_the_next_step(
-    library: Path, tmp_path: Path, change: str, path: str
+    library: Path, tmp_path: Path
 ) -> None:
-    """The file, then the name, then the folder; the same when it takes another's place."""
-    steps_of(library, tmp_path, PREPARE)
-    (tmp_path.parent / f"{tmp_path.name}.steps").unlink()
-    steps = named(steps_of(library, tmp_path, OPEN + change + "\n" + change))
-    assert steps == 2 * written(path, path.rpartition("/")[0])
+    """The file, then the name, then the folder; the same for an intent, and when it takes another's place.
+
+    Before that, a new folder is: with it, all that is in it would be lost.
+    """
+    changes = 2 * "files.write_record(record())\n" + 2 * "files.write_intent(IMAGE)\n"
+    steps = named(steps_of(library, tmp_path, f"{OPEN}files.prepare()\n{changes}"))
+    assert steps == [
+        *("sync .", "sync image_manager", "sync image_manager"),
+        *2 * written(RECORD, RECORD.rpartition("/")[0]),
+        *2 * written(INTENT, INTENT.rpartition("/")[0]),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [("files.delete_record(REF)", RECORD), ("files.delete_intent(IMAGE)", INTENT)],
-    ids=["record", "intent"],
-)
-def test_what_was_removed_does_not_come_back(library: Path, tmp_path: Path, change: str, path: str) -> None:
+def test_what_was_removed_does_not_come_back(library: Path, tmp_path: Path) -> None:
     """An intent that came back would have an image verified for ever; a record that did would let somebody in."""
     plant(tmp_path)
     (tmp_path / "image_manager" / "pulling").mkdir(exist_ok=True)
-    steps = steps_of(library, tmp_path, OPEN + change)
-    assert steps == [f"unlink {path}", f"sync {path.rpartition('/')[0]}"]
+    steps = steps_of(library, tmp_path, f"{OPEN}files.delete_record(REF)\nfiles.delete_intent(IMAGE)")
+    assert steps == [
+        *(f"unlink {RECORD}", f"sync {RECORD.rpartition('/')[0]}"),
+        *(f"unlink {INTENT}", f"sync {INTENT.rpartition('/')[0]}"),
+    ]
 
 
 def test_without_durability_nothing_waits_for_the_disk(library: Path, tmp_path: Path) -> None:
@@ -141,13 +133,14 @@ def test_a_layer_is_on_the_disk_before_it_has_its_name(library: Path, tmp_path: 
 PRIVATE = """
 from keyferry.sdk.files import write_private
 assert write_private(f"{sys.argv[1]}/cache", b"secret")
+assert write_private(f"{sys.argv[1]}/a/b/cache", b"secret")
 """
 
 
 def test_a_private_file_is_on_the_disk_before_it_has_its_name(library: Path, tmp_path: Path) -> None:
-    """After a power cut the old secret is there or the new one, never an empty file."""
+    """After a power cut the old secret is there or the new one, never an empty file; its folders come before it."""
     steps = named(steps_of(library, tmp_path, PRIVATE))
-    assert steps == written("cache", ".")
+    assert steps == [*written("cache", "."), "sync .", "sync a", *written("a/b/cache", "a/b")]
 
 
 INSTALL = """
@@ -160,9 +153,3 @@ def test_a_plugin_is_on_the_disk_before_it_has_its_name(library: Path, tmp_path:
     """A kubelet that starts after a power cut finds all of it, or nothing."""
     steps = named(steps_of(library, tmp_path, INSTALL))
     assert steps == written("keyferry-static", ".")
-
-
-def test_folders_for_a_private_file_are_on_the_disk_before_it(library: Path, tmp_path: Path) -> None:
-    """Each of them, from the outside in."""
-    steps = named(steps_of(library, tmp_path, PRIVATE.replace("/cache", "/a/b/cache")))
-    assert steps == ["sync .", "sync a", *written("a/b/cache", "a/b")]
