@@ -214,9 +214,9 @@ def test_a_secret_in_a_key_is_not_shown(key: str, login: tuple[str, str], tmp_pa
 def test_a_plugin_that_forks_without_end_is_ended(tmp_path: Path) -> None:
     """Children that start children are all killed when their time is up."""
     pids = tmp_path / "pids"
-    spawn = f"spawn() {{ while :; do sh -c 'echo $$ >>{pids}; exec sleep 300' & sleep 0.05; done & }}"
+    spawn = f"spawn() {{ while :; do sh -c 'echo $$ >>{pids}; exec sleep 300' & sleep 0.3; done & }}"
     fork = f"{spawn}; for i in 1 2 3 4 5 6; do spawn; done; wait"
-    broken = Broken({"main": fork}, {"timeout_seconds": 1.0})
+    broken = Broken({"main": fork}, {"timeout_seconds": 3.0})
     report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert report.failed_codes == ("KP101", "KP320", "KP323"), shown(report)
     found = {int(line) for line in pids.read_text().split()}
