@@ -22,7 +22,6 @@ from keyferry.agent.journal import (
     result_of_answer,
     result_of_provision,
 )
-from keyferry.agent.providers import AgentProviders
 from keyferry.api.credentialprovider.v1 import AuthConfig, CredentialProviderResponse
 from keyferry.errors import (
     KeyferryError,
@@ -32,8 +31,8 @@ from keyferry.errors import (
     ServiceAccountError,
 )
 from keyferry.images.answer import Provision, ProvisionOutcome
-from keyferry.images.provider.provider import Provider
-from support.scripted import Clock, Scripted, attributes, configured, response
+from support.scripted import attributes, response
+from support.scripted_agent import IMAGE, ScriptedAgent
 
 
 def caller(uid: int) -> Caller:
@@ -71,11 +70,6 @@ def test_users_and_accounts_are_bounded() -> None:
     assert journal.accounts() == [f"ns/account{number:04}" for number in range(3500, 4000)]
 
 
-def world(plugin: Scripted, **fields: object) -> AgentProviders:
-    clock = Clock()
-    return AgentProviders([Provider(configured(**fields), plugin, clock=clock)], clock=clock)  # type: ignore[arg-type] # as configured
-
-
 FULL, EMPTY = response(cache_seconds=60), response(cache_seconds=60, keys=())
 OTHERS = response(cache_seconds=60, keys=("other.io",))
 
@@ -93,9 +87,9 @@ OTHERS = response(cache_seconds=60, keys=("other.io",))
 def test_an_answer_is_told_with_its_source(
     answer: CredentialProviderResponse, outcome: DecisionOutcome, ending: str
 ) -> None:
-    asked = world(Scripted(answer))
+    asked = ScriptedAgent(answer).providers
     for source, words in (("run", "the plugin was run"), ("cache", "from the cache")):
-        assert result_of_answer(asked.lookup("reg.io/app")) == DecisionResult(
+        assert result_of_answer(asked.lookup(IMAGE)) == DecisionResult(
             outcome=outcome,
             source=source,
             reason=f"provider 'plugin': {words}{ending}",
@@ -104,11 +98,8 @@ def test_an_answer_is_told_with_its_source(
 
 
 def test_a_failure_counts_for_more_than_an_answer_without_a_credential() -> None:
-    made = [
-        Provider(configured(), Scripted(OTHERS)),
-        Provider(configured(name="broken"), Scripted(PluginExitError("broken", 1))),
-    ]
-    found = result_of_answer(AgentProviders(made).lookup("reg.io/app"))
+    broken = ScriptedAgent(PluginExitError("broken", 1), name="broken")
+    found = result_of_answer(ScriptedAgent(OTHERS).beside(broken).lookup(IMAGE))
     assert (found.outcome, found.providers) == (DecisionOutcome.FAILED, ("plugin", "broken"))
     assert found.reason.startswith(
         "provider 'plugin': the plugin was run, without a credential for the image"
@@ -116,16 +107,16 @@ def test_a_failure_counts_for_more_than_an_answer_without_a_credential() -> None
 
 
 def test_no_provider_and_a_provider_that_does_not_apply() -> None:
-    asked = world(Scripted(response()), token_attributes=attributes())
+    asked = ScriptedAgent(token_attributes=attributes()).providers
     assert result_of_answer(asked.lookup("other.io/app")).reason == "no provider matches the image"
-    assert result_of_answer(asked.lookup("reg.io/app")) == DecisionResult(
+    assert result_of_answer(asked.lookup(IMAGE)) == DecisionResult(
         outcome=DecisionOutcome.NO_MATCH, source="", reason="provider 'plugin': it needs a service account"
     )
 
 
 def test_a_failure_has_our_words_and_not_the_plugins() -> None:
-    asked = world(Scripted(PluginExitError("plugin", 3, "text", "said this word")))
-    found = result_of_answer(asked.lookup("reg.io/app"))
+    asked = ScriptedAgent(PluginExitError("plugin", 3, "text", "said this word")).providers
+    found = result_of_answer(asked.lookup(IMAGE))
     assert found == DecisionResult(
         outcome=DecisionOutcome.FAILED,
         source="",

@@ -22,11 +22,8 @@ from hypothesis import strategies as st
 
 from keyferry import __version__
 from keyferry.agent.management import hand_over_reply, take_over_entries
-from keyferry.agent.providers import AgentProviders
 from keyferry.agent.settings import DEFAULTS, default_socket
 from keyferry.agent.sockets import named_peer_of
-from keyferry.images.answer import ProvisionOutcome
-from keyferry.images.provider.provider import Provider
 from support.agent_here import AgentHere, agent_here
 from support.agents import RunningAgent, ask, make_token
 from support.commands import run_in_process
@@ -44,7 +41,8 @@ from support.plugins import (
     write_config,
     write_executable,
 )
-from support.scripted import SECOND, Clock, Scripted, configured, response
+from support.scripted import SECOND, Clock
+from support.scripted_agent import ScriptedAgent
 from support.shims import Place, build, request
 
 
@@ -520,34 +518,28 @@ def test_the_limit_of_the_cache_is_one_of_the_process(node: Node, start: Starter
     assert used_kib(agent) - before < 8 * 1024
 
 
-def world(clock: Clock) -> tuple[Scripted, AgentProviders]:
-    plugin = Scripted(response(cache_seconds=600))
-    return plugin, AgentProviders([Provider(configured(), plugin, clock=clock)], clock=clock)
-
-
 def handed_over(clock: Clock) -> dict[str, object]:
-    _, first = world(clock)
-    first.lookup("reg.io/app")
-    clock.step(100)
-    found = json.loads(hand_over_reply(first, clock.now).body)
+    first = ScriptedAgent(clock=clock)
+    first.look_up(step=100)
+    found = json.loads(hand_over_reply(first.providers, clock.now).body)
     assert isinstance(found, dict)
     return found
 
 
 def test_the_successor_has_the_answers_with_the_time_that_is_left() -> None:
     """On a clock of its own, which has another zero."""
-    document, later = handed_over(Clock()), Clock(7 * SECOND)
-    plugin, second = world(later)
-    assert take_over_entries(second, document, later.now) == 1
-    [provision] = second.lookup("reg.io/other").provisions
-    assert (provision.outcome, provision.expires_ns) == (ProvisionOutcome.CACHED, 507 * SECOND)
+    document, second = handed_over(Clock()), ScriptedAgent(clock=Clock(7 * SECOND))
+    assert take_over_entries(second.providers, document, second.clock.now) == 1
+    [provision] = second.providers.lookup("reg.io/other").provisions
+    assert (str(provision.outcome), provision.expires_ns) == ("cached", 507 * SECOND)
     assert provision.got_ns == (7 - 100) * SECOND
-    assert plugin.runs == 0
+    assert second.plugin.runs == 0
 
 
 def test_another_version_gives_nothing() -> None:
     clock = Clock()
-    assert take_over_entries(world(clock)[1], handed_over(clock) | {"version": "9"}, clock.now) == 0
+    document = handed_over(clock) | {"version": "9"}
+    assert take_over_entries(ScriptedAgent(clock=clock).providers, document, clock.now) == 0
 
 
 values = st.recursive(
@@ -564,9 +556,11 @@ names = ("provider", "config", "image", "cacheKeyType", "millisecondsLeft", "mil
 
 @given(st.lists(st.dictionaries(st.sampled_from(names), values) | values, max_size=4))
 def test_what_is_no_cache_does_no_harm(entries: list[object]) -> None:
-    clock = Clock()
-    _, second = world(clock)
-    assert take_over_entries(second, {"version": __version__, "entries": entries}, clock.now) == 0
+    second = ScriptedAgent()
+    assert (
+        take_over_entries(second.providers, {"version": __version__, "entries": entries}, second.clock.now)
+        == 0
+    )
 
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")

@@ -24,7 +24,6 @@ from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.provider.accounts import Relayed
 from keyferry.images.provider.cache import CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin
-from keyferry.images.provider.provider import Provider
 from keyferry.lint.kinds.agent_config import check_agent_config
 from keyferry.page.model import (
     Advice,
@@ -36,32 +35,14 @@ from keyferry.page.model import (
     StepState,
 )
 from support.page_snapshots import NOW, STARTED, ask, take
-from support.scripted import SECOND, V1, Clock, Scripted, attributes, cache_hits, configured, response
+from support.scripted import SECOND, V1, Clock, attributes, cache_hits, response
+from support.scripted_agent import IMAGE, ScriptedAgent
 
 SECRET = "secret-word"
-IMAGE = "reg.io/app"
 
 
-class Agent:
-    """What the page shows of an agent with one provider, on a stepped clock."""
-
-    def __init__(self, answer: object = None, **config: Any) -> None:
-        self.clock = Clock()
-        self.plugin = Scripted(response() if answer is None else answer)  # type: ignore[arg-type] # as given
-        self.provider = Provider(configured(**config), self.plugin, clock=self.clock)
-        self.providers = AgentProviders([self.provider], clock=self.clock)
-
-    def look_up(self, image: str = IMAGE, *, answer: Any = None, times: int = 1, step: float = 0) -> None:
-        """Look an image up, for which the plugin now has this answer."""
-        self.plugin.answer = answer or self.plugin.answer
-        for _ in range(times):
-            self.providers.lookup(image)
-            self.clock.step(step)
-
-    def renew(self, image: str = IMAGE, *, answer: Any = None) -> None:
-        """Renew an answer."""
-        self.plugin.answer = answer or self.plugin.answer
-        self.provider.refresh(image)
+class Agent(ScriptedAgent):
+    """An agent with a page."""
 
     def show(self, **snapshot: Any) -> PageModel:
         """Return what the page shows now."""
@@ -232,7 +213,6 @@ def test_the_figures_count_lookups_and_not_renewals() -> None:
 
 
 def test_a_provider_shows_what_its_plugin_is_given_and_no_value() -> None:
-    clock = Clock()
     plugin = ExecPlugin(
         name="plugin",
         path="/bin-dir/plugin",
@@ -240,10 +220,7 @@ def test_a_provider_shows_what_its_plugin_is_given_and_no_value() -> None:
         args=("--region", "eu-west-1", "--token", SECRET),
         env=(("REGISTRY_PASSWORD", SECRET), ("AWS_REGION", "eu-west-1")),
     )
-    config = configured(default_seconds=90, token_attributes=attributes())
-    model = ModelBuilder().build(
-        take(AgentProviders([Provider(config, plugin, clock=clock)], clock=clock), clock)
-    )
+    model = Agent(plugin, default_seconds=90, token_attributes=attributes()).show()
     facts = model.providers[0].plugin
     assert facts.arguments == ("--region", "eu-west-1", "--token", MASK)
     assert facts.variables == ("REGISTRY_PASSWORD", "AWS_REGION")
@@ -253,12 +230,11 @@ def test_a_provider_shows_what_its_plugin_is_given_and_no_value() -> None:
 
 
 def test_lives_are_bounded_and_counted() -> None:
-    clock, plugin = Clock(), Scripted(response(cache_key_type="Image", cache_seconds=100))
-    limits = CacheLimits(entries=20_000, bytes=1 << 30)
-    provider = Provider(configured(), plugin, clock=clock, cache_limits=limits)
+    limits = {"cache_limits": CacheLimits(entries=20_000, bytes=1 << 30)}
+    agent = Agent(response(cache_key_type="Image", cache_seconds=100), settings=limits)
     for number in range(10_050):
-        provider.provide(f"reg.io/app{number}")
-    model = ModelBuilder().build(take(AgentProviders([provider], clock=clock), clock))
+        agent.provider.provide(f"reg.io/app{number}")
+    model = agent.show()
     assert (len(model.lives), model.lives_total) == (10_000, 10_050)
     assert len({life.identifier for life in model.lives}) == 10_000
 
@@ -284,23 +260,24 @@ def test_rows_that_have_not_changed_stay_the_same() -> None:
 STEPS = ("secrets", "node-config", "providers", "keys", "order", "verdict")
 
 
+CONFIGS: tuple[dict[str, Any], ...] = (
+    {"name": "open", "match_images": ("reg.io", "*.wide.io")},
+    {"name": "closed", "match_images": ("sa.io",), "token_attributes": attributes()},
+)
+
+
 class World:
     """Two providers: one for everybody, one that needs a service account."""
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.plugins = [
-            Scripted(response(SECRET, cache_seconds=600, keys=(key,))) for key in ("reg.io", "sa.io")
+        secrets = (response(SECRET, keys=(key,)) for key in ("reg.io", "sa.io"))
+        asked = [
+            ScriptedAgent(each, clock=self.clock, **config)
+            for each, config in zip(secrets, CONFIGS, strict=True)
         ]
-        configs = (
-            configured("open", match_images=("reg.io", "*.wide.io")),
-            configured("closed", match_images=("sa.io",), token_attributes=attributes()),
-        )
-        made = [
-            Provider(config, plugin, clock=self.clock)
-            for config, plugin in zip(configs, self.plugins, strict=True)
-        ]
-        self.providers = AgentProviders(made, clock=self.clock)
+        self.plugins = [each.plugin for each in asked]
+        self.providers = asked[0].beside(asked[1])
 
     def explain(self, image: str, account: str = "") -> ExplainedPull:
         """Explain, and check that nothing happened and that nothing secret is said."""
