@@ -1,4 +1,4 @@
-"""Starting a program: what it is given, what cannot be started, and what may happen meanwhile."""
+"""Starting a program: what cannot be started, and what may happen meanwhile."""
 
 from __future__ import annotations
 
@@ -25,15 +25,6 @@ def nothing_is_left() -> Iterator[None]:
     before = sorted(os.listdir("/dev/fd")), child_states().keys()
     yield
     assert (sorted(os.listdir("/dev/fd")), child_states().keys()) == before
-
-
-# What the program is given
-
-
-def test_without_an_environment_the_program_has_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is at this moment."""
-    monkeypatch.setenv("KF_OURS", "now")
-    assert b"\nKF_OURS=now\n" in b"\n" + run(("/usr/bin/env",)).stdout
 
 
 # What cannot be started
@@ -143,7 +134,7 @@ print(*came, free)
     assert left == "0"
 
 
-# Answers that are served in one look
+# A program that has ended before anything of it is read
 
 
 AT_ONCE = """

@@ -213,6 +213,12 @@ def test_a_given_environment_is_the_whole_of_it(environ: dict[bytes, bytes], pri
     assert run(("/usr/bin/env",), environ=environ).stdout == printed
 
 
+def test_without_an_environment_the_program_has_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is at this moment."""
+    monkeypatch.setenv("KF_OURS", "now")
+    assert b"\nKF_OURS=now\n" in b"\n" + run(("/usr/bin/env",)).stdout
+
+
 @everywhere
 def test_nothing_is_left_open_or_waiting() -> None:
     """Neither descriptors nor threads, also of a start that fails."""
