@@ -73,6 +73,13 @@ def open_view(page: Page, url: str) -> None:
     expect(page.locator("#connection")).to_have_text("Live")
 
 
+def set_widths(page: Page, *widths: int) -> Iterator[int]:
+    """Yield each width after the window has it; only the style of the page depends on it, and no script."""
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": 900})
+        yield width
+
+
 def renew(model: PageModel, identifier: int) -> PageModel:
     """The model after an answer was renewed."""
     lives = tuple(
@@ -279,17 +286,17 @@ TIMES_OUTSIDE = """(times) => times.filter((each) => each.checkVisibility()).fil
 }).map((each) => each.textContent)"""
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1440])
-def test_without_a_script_times_have_room(browser: Browser, width: int) -> None:
+@pytest.mark.parametrize("make", [usual_model, crowded_model, troubled_model])
+def test_without_a_script_times_have_room(browser: Browser, make: Callable[[], PageModel]) -> None:
     """They stand in their columns, and no view is wider than its window."""
-    context = browser.new_context(java_script_enabled=False, viewport={"width": width, "height": 900})
+    context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    for make in (usual_model, crowded_model, troubled_model):
-        with serving(make()) as node:
-            for path in LISTS:
-                page.goto(node.url + path)
+    with serving(make()) as node:
+        for path in LISTS:
+            page.goto(node.url + path)
+            for width in set_widths(page, 390, 1024, 1440):
                 assert page.evaluate("document.documentElement.scrollWidth") == width, path
-                assert page.locator("main time").evaluate_all(TIMES_OUTSIDE) == [], path
+                assert page.locator("main time").evaluate_all(TIMES_OUTSIDE) == [], (path, width)
     context.close()
 
 
@@ -501,16 +508,14 @@ BADGES_CUT = """(badges) => badges.filter((each) => each.checkVisibility()).filt
 }).map((each) => each.textContent)"""
 
 
-@pytest.mark.parametrize("width", [390, 821, 1024, 1280, 1440, 1920])
-def test_no_badge_is_cut(page: Page, width: int) -> None:
+@pytest.mark.parametrize("make", [usual_model, troubled_model])
+def test_no_badge_is_cut(page: Page, make: Callable[[], PageModel]) -> None:
     """The longest word of an outcome is "no credential"."""
-    page.set_viewport_size({"width": width, "height": 900})
-    for make in (usual_model, troubled_model):
-        with serving(make()) as node:
-            for path in ("/", "/decisions", "/providers", "/answers", "/reloads"):
-                page.goto(node.url + path)
-                cut = page.locator(".badge").evaluate_all(BADGES_CUT)
-                assert cut == [], path
+    with serving(make()) as node:
+        for path in ("/", "/decisions", "/providers", "/answers", "/reloads"):
+            page.goto(node.url + path)
+            for width in set_widths(page, 390, 821, 1024, 1280, 1440, 1920):
+                assert page.locator(".badge").evaluate_all(BADGES_CUT) == [], (path, width)
     assert "no credential" in {each.outcome.replace("-", " ") for each in usual_model().decisions}
 
 
@@ -596,17 +601,16 @@ OVERLAPS = """(axes) => axes.flatMap((axis) => {
 })"""
 
 
-@pytest.mark.parametrize("width", [360, 390, 821, 1024, 1200, 1440, 1920])
-def test_the_labels_of_a_timeline_never_touch(page: Page, width: int) -> None:
+@pytest.mark.parametrize("make", [usual_model, crowded_model, troubled_model])
+def test_the_labels_of_a_timeline_never_touch(page: Page, make: Callable[[], PageModel]) -> None:
     """By their boxes; nor do they leave their panel."""
-    page.set_viewport_size({"width": width, "height": 900})
-    for make in (usual_model, crowded_model, troubled_model):
-        with serving(make()) as node:
-            identifier = node.model.lives[0].identifier
-            spans = [f"/answers?span={each}" for each in SPANS] if make is usual_model else []
-            for path in ("/", f"/answers/{identifier}", *spans):
-                open_view(page, node.url + path)
-                assert page.locator(".axis").evaluate_all(OVERLAPS) == [], path
+    with serving(make()) as node:
+        identifier = node.model.lives[0].identifier
+        spans = [f"/answers?span={each}" for each in SPANS] if make is usual_model else []
+        for path in ("/", f"/answers/{identifier}", *spans):
+            open_view(page, node.url + path)
+            for width in set_widths(page, 360, 390, 821, 1024, 1200, 1440, 1920):
+                assert page.locator(".axis").evaluate_all(OVERLAPS) == [], (path, width)
 
 
 def test_cards_beside_each_other_are_aligned(page: Page, page_url: str) -> None:
