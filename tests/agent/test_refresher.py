@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from keyferry import PluginExitError
 from keyferry.agent.log import AgentLog
-from keyferry.agent.providers import AgentProviders
 from keyferry.agent.refresh import (
     MAX_PAUSE_NS,
     PlannedRefresh,
@@ -26,11 +25,9 @@ from keyferry.agent.refresh import (
     pause_ns,
     refresh_at_ns,
 )
-from keyferry.images.provider.provider import Provider
 from support.loops import in_loop
-from support.scripted import SECOND, Clock, Scripted, configured, response
-
-IMAGE = "reg.io/app"
+from support.scripted import SECOND, Clock, response
+from support.scripted_agent import IMAGE, ScriptedAgent
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -42,38 +39,42 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
-def world(plugin: Scripted) -> tuple[Clock, Refresher, AgentProviders, io.StringIO]:
-    clock, log = Clock(), io.StringIO()
-    refresher = Refresher(AgentLog(stream=log), 1 << 60, clock=clock, random_number=lambda: 0.0)
-    asked = AgentProviders(
-        [Provider(configured(), plugin, clock=clock, on_cached=refresher.note)], clock=clock
-    )
-    return clock, refresher, asked, log
+class Agent(ScriptedAgent):
+    """An agent that renews its answers, as soon as it may."""
 
+    def __init__(self) -> None:
+        self.written, clock = io.StringIO(), Clock()
+        self.refresher = Refresher(
+            AgentLog(stream=self.written), 1 << 60, clock=clock, random_number=lambda: 0.0
+        )
+        super().__init__(response("old"), clock=clock, settings={"on_cached": self.refresher.note})
 
-@asynccontextmanager
-async def renewing(refresher: Refresher, asked: AgentProviders) -> AsyncIterator[None]:
-    task = asyncio.create_task(refresher.run(lambda: asked))
-    try:
-        yield
-    finally:
-        task.cancel()
+    @property
+    def password(self) -> str:
+        """What a lookup gets now."""
+        return self.providers.lookup(IMAGE).credentials[0].password
+
+    @asynccontextmanager
+    async def renewing(self) -> AsyncIterator[None]:
+        """Renew what is due."""
+        task = asyncio.create_task(self.refresher.run(lambda: self.providers))
+        try:
+            yield
+        finally:
+            task.cancel()
 
 
 @in_loop
 async def test_an_answer_is_renewed_in_the_background() -> None:
     """Lookups get the new credential although the old one is still valid."""
-    plugin = Scripted(response("old"))
-    clock, refresher, asked, _ = world(plugin)
-    await asked.lookup_async(IMAGE)
-    assert (await asked.lookup_async(IMAGE)).credentials[0].password == "old"
-    plugin.answer = response("new")
-    clock.step(301)  # half of ten minutes
-    async with renewing(refresher, asked):
-        await until(lambda: refresher.succeeded == 1)
-    assert asked.lookup(IMAGE).credentials[0].password == "new"
-    assert len(refresher.plan) == 1
-    assert plugin.runs == 2
+    agent = Agent()
+    assert (await agent.providers.lookup_async(IMAGE)).credentials[0].password == "old"
+    agent.plugin.answer = response("new")
+    assert agent.password == "old"
+    agent.clock.step(301)  # half of ten minutes
+    async with agent.renewing():
+        await until(lambda: agent.refresher.succeeded == 1)
+    assert (agent.password, agent.plugin.runs, len(agent.refresher.plan)) == ("new", 2, 1)
 
 
 def broken(_: object) -> NoReturn:
@@ -92,64 +93,57 @@ def broken(_: object) -> NoReturn:
 async def test_a_failed_renewal_is_logged_and_tried_again_later(
     answer: PluginExitError | Callable[[object], NoReturn], words: str
 ) -> None:
-    plugin = Scripted(response("old"))
-    clock, refresher, asked, log = world(plugin)
-    asked.lookup(IMAGE)
-    plugin.answer = answer
-    clock.step(301)
-    async with renewing(refresher, asked):
+    agent = Agent()
+    agent.look_up(step=301)
+    agent.plugin.answer = answer
+    refresher = agent.refresher
+    async with agent.renewing():
         await until(lambda: refresher.failed >= 1)
-        assert asked.lookup(IMAGE).credentials[0].password == "old"
-        plugin.answer = response("new")
-        clock.step(1)
+        assert agent.password == "old"
+        agent.plugin.answer = response("new")
+        agent.clock.step(1)
         await until(lambda: refresher.succeeded == 1)
     assert refresher.outcomes["plugin", True] == refresher.succeeded == 1
     assert refresher.outcomes["plugin", False] == refresher.failed >= 1
-    assert ("refresh failed" in log.getvalue(), words in log.getvalue()) == (True, True)
-    assert "secret-word" not in log.getvalue()
+    written = agent.written.getvalue()
+    assert ("refresh failed" in written, words in written, "secret-word" in written) == (True, True, False)
 
 
 @in_loop
 async def test_a_pause_that_a_server_asked_for_is_kept() -> None:
     """The plugin names it on its last line; without it, the first pause is at most a second."""
-    plugin = Scripted(response("old"))
-    clock, refresher, asked, _ = world(plugin)
-    asked.lookup(IMAGE)
-    plugin.answer = PluginExitError("plugin", 1, "text", "ecr: busy\necr: retry after 90 s")
-    clock.step(301)
-    async with renewing(refresher, asked):
-        await until(lambda: refresher.failed == 1)
-    [(at_ns, _, failures)] = refresher.plan.upcoming()
-    assert (at_ns - clock(), failures) == (90 * SECOND, 1)
+    agent = Agent()
+    agent.look_up(step=301)
+    agent.plugin.answer = PluginExitError("plugin", 1, "text", "ecr: busy\necr: retry after 90 s")
+    async with agent.renewing():
+        await until(lambda: agent.refresher.failed == 1)
+    [(at_ns, _, failures)] = agent.refresher.plan.upcoming()
+    assert (at_ns - agent.clock(), failures) == (90 * SECOND, 1)
 
 
 @in_loop
 async def test_a_provider_that_is_gone_is_not_renewed() -> None:
-    plugin = Scripted(response("old"))
-    clock, refresher, asked, _ = world(plugin)
-    asked.lookup(IMAGE)
-    clock.step(301)
-    async with renewing(refresher, AgentProviders([])):
-        await until(lambda: len(refresher.plan) == 0)
-    assert plugin.runs == 1
+    agent = Agent()
+    agent.look_up(step=301)
+    agent.providers = type(agent.providers)([])
+    async with agent.renewing():
+        await until(lambda: len(agent.refresher.plan) == 0)
+    assert agent.plugin.runs == 1
 
 
-def test_it_ends_although_an_answer_arrives_at_the_same_moment() -> None:
+@pytest.mark.parametrize("turns", range(8))
+@in_loop
+async def test_it_ends_although_an_answer_arrives_at_the_same_moment(turns: int) -> None:
     """The end is not lost between the event and the waiting for it, at whichever turn of the loop it comes."""
-
-    async def end_after(turns: int) -> bool:
-        _, refresher, asked, _ = world(Scripted(response("old")))
-        task = asyncio.create_task(refresher.run(lambda: asked))
-        await asyncio.sleep(0.01)
-        asked.lookup(IMAGE)
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        ended, _ = await asyncio.wait([task], timeout=20)
-        task.cancel()
-        return bool(ended)
-
-    assert [turns for turns in range(8) if not asyncio.run(end_after(turns))] == []
+    agent = Agent()
+    task = asyncio.create_task(agent.refresher.run(lambda: agent.providers))
+    await asyncio.sleep(0.01)
+    agent.look_up()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    ended, _ = await asyncio.wait([task], timeout=10)
+    assert ended
 
 
 HOUR = 3600 * SECOND
