@@ -15,14 +15,13 @@ from cryptography.x509.oid import NameOID
 from prometheus_client import CollectorRegistry, generate_latest
 
 import keyferry
+from keyferry import KeyferryError, PluginPolicy
 from keyferry.api.clientauthentication.v1 import API_VERSION
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.auth.authenticator import Authenticator
 from keyferry.clusters.auth.call_metrics import CALLS, CallMetrics
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.runner import ExecRunner
-from keyferry.errors import KeyferryError
-from keyferry.invoke.policy import PluginPolicy
 from support.certificates import key_pem, make_key
 from support.plugins import SteppedClock, write_executable
 
@@ -135,20 +134,11 @@ def test_the_age_of_a_replaced_certificate_falls_into_client_gos_buckets(seconds
 
 def test_the_buckets_are_client_gos() -> None:
     bounds = re.findall(rf'{AGE}_bucket{{le="([^"]+)"}}', exposed(CallMetrics()))
+    # fmt: off
     assert [float(bound) for bound in bounds] == [
-        600,
-        1800,
-        3600,
-        14400,
-        86400,
-        604800,
-        2592000,
-        7776000,
-        15552000,
-        31104000,
-        124416000,
-        float("inf"),
+        600, 1800, 3600, 14400, 86400, 604800, 2592000, 7776000, 15552000, 31104000, 124416000, float("inf"),
     ]
+    # fmt: on
 
 
 def test_only_a_replaced_certificate_has_an_age() -> None:

@@ -11,16 +11,21 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
 
 import keyferry
+from keyferry import (
+    PluginError,
+    PluginExitError,
+    PluginProtocolError,
+    PluginTimeoutError,
+    Providers,
+    load_providers,
+)
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
-from keyferry.errors import PluginError, PluginExitError, PluginProtocolError, PluginTimeoutError
-from keyferry.images.load import load_providers
-from keyferry.images.lookup import Providers
 from keyferry.images.provider.cache import CacheLimits
 from keyferry.images.provider.provider import Provider
-from keyferry.metrics.collectors import pull_metrics_collector
-from keyferry.pulls.records.records import Records, inspect_records
+from keyferry.pulls.records.records import inspect_records
 from support.records import IMAGE, REF, folder_of, open_quickly, secret, with_secrets
 from support.scripted import (
     SECOND,
@@ -37,24 +42,20 @@ from support.scripted import (
 )
 
 DURATION = "kubelet_credential_provider_plugin_duration"
-
-
 ERRORS = "kubelet_credential_provider_plugin_errors_total"
+
+
+def exposed(collector: Collector) -> str:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return generate_latest(registry).decode()
 
 
 def scraped(providers: Providers, clock: Callable[[], int] = time.time_ns) -> dict[str, float]:
     """Every sample as it is exposed, by name and labels."""
-    registry = CollectorRegistry()
-    registry.register(keyferry.metrics_collector(providers, clock=clock))
-    lines = generate_latest(registry).decode().splitlines()
+    lines = exposed(keyferry.metrics_collector(providers, clock=clock)).splitlines()
     samples = [line.rpartition(" ") for line in lines if not line.startswith("#")]
     return {name: float(value) for name, _, value in samples}
-
-
-def types(providers: Providers) -> dict[str, str]:
-    registry = CollectorRegistry()
-    registry.register(keyferry.metrics_collector(providers))
-    return dict(re.findall(r"# TYPE (\S+) (\S+)", generate_latest(registry).decode()))
 
 
 def one() -> tuple[Providers, Scripted, Clock]:
@@ -66,7 +67,8 @@ def one() -> tuple[Providers, Scripted, Clock]:
 def test_names_and_types_are_exact() -> None:
     """The kubelet's three, and keyferry's own."""
     providers, _, _ = one()
-    assert types(providers) == {
+    types = dict(re.findall(r"# TYPE (\S+) (\S+)", exposed(keyferry.metrics_collector(providers))))
+    assert types == {
         "kubelet_credential_provider_plugin_errors_total": "counter",
         "kubelet_credential_provider_plugin_duration": "histogram",
         "kubelet_credential_provider_config_info": "gauge",
@@ -108,33 +110,27 @@ def test_the_histogram_has_the_kubelets_buckets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "cause", "counted"),
+    ("answer", "cause", "counted"),
     [
         (PluginExitError("plugin", 1), "exit", 1),
         (PluginTimeoutError("plugin", 60), "timeout", 1),
         (PluginProtocolError("plugin", "undecodable"), "protocol", 0),
+        # Without a valid cacheKeyType: it went well as an execution.
+        (response(cache_key_type="x"), "protocol", 0),
     ],
 )
-def test_only_failed_executions_count_as_errors(error: PluginError, cause: str, counted: int) -> None:
-    """An undecodable answer is a failure by reason, and none of the kubelet's errors."""
+def test_only_failed_executions_count_as_errors(
+    answer: PluginError | CredentialProviderResponse, cause: str, counted: int
+) -> None:
+    """An answer that is refused is a failure by reason, and none of the kubelet's errors."""
     providers, plugin, _ = one()
-    plugin.answer = error
+    plugin.answer = answer
     providers.lookup("reg.io/app")
     samples = scraped(providers)
     assert samples[ERRORS + '{plugin_name="plugin"}'] == counted
     assert samples[f'keyferry_plugin_failures_total{{cause="{cause}",plugin_name="plugin"}}'] == 1
     assert samples[DURATION + '_count{plugin_name="plugin"}'] == 1
     assert samples['keyferry_plugin_runs_total{plugin_name="plugin"}'] == 1
-
-
-def test_a_refused_answer_is_observed_and_no_error() -> None:
-    """A run whose answer has no valid cacheKeyType went well as an execution."""
-    providers, plugin, _ = one()
-    plugin.answer = response(cache_key_type="x")
-    providers.lookup("reg.io/app")
-    samples = scraped(providers)
-    assert samples[ERRORS + '{plugin_name="plugin"}'] == 0
-    assert samples[DURATION + '_count{plugin_name="plugin"}'] == 1
 
 
 def state(providers: Providers) -> str:
@@ -378,12 +374,6 @@ def test_real_plugins_are_measured(
     assert any(each.startswith('kubelet_credential_provider_config_info{hash="sha256:') for each in samples)
 
 
-def exposed(records: Records) -> str:
-    registry = CollectorRegistry()
-    registry.register(pull_metrics_collector(records))
-    return generate_latest(registry).decode()
-
-
 def test_every_metric_is_there(tmp_path: Path) -> None:
     """Files, memory, decisions and needs of images."""
     records = open_quickly(tmp_path)
@@ -392,7 +382,7 @@ def test_every_metric_is_there(tmp_path: Path) -> None:
     for ref in (REF, REF, ""):
         records.decide(IMAGE, ref)
     records.counters.count_request("IfNotPresent", present_locally=True, pull_required=None)
-    text = exposed(records)
+    text = exposed(keyferry.pull_metrics_collector(records))
     for line in (
         "kubelet_imagemanager_ondisk_pullintents 1.0",
         "kubelet_imagemanager_ondisk_pulledrecords 1.0",
@@ -412,6 +402,6 @@ def test_what_is_not_known_is_absent(tmp_path: Path) -> None:
     records = inspect_records(str(tmp_path))
     folder_of(tmp_path).rmdir()
     folder_of(tmp_path, "x").parent.joinpath("pulled").write_text("")
-    text = exposed(records)
+    text = exposed(keyferry.pull_metrics_collector(records))
     assert "\nkubelet_imagemanager_ondisk_pulledrecords " not in text
     assert "\nkubelet_imagemanager_inmemory_pullintents_usage_percent " not in text
