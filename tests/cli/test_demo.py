@@ -14,11 +14,11 @@ from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import pytest
 
-from keyferry.cli.demo import REST, STEPS, DemoStep, show_page
-from keyferry.errors import EnvironmentProblem
+from keyferry.cli.demo import REST, STEPS, DemoStep
+from support.commands import run_in_process
 from support.parts import lacking
 from support.screen import WatchedTerminal
-from support.terminal import screen
+from support.terminal import screen, show_in_process
 
 # Secrets of the demo's own plugins; the last one is printed by a plugin that fails.
 SECRETS = ("correct horse", "a-token-nobody-sees", "eyJhbGciOiJIUzI1NiJ9", "c2lnbmF0dXJl")
@@ -149,9 +149,9 @@ def test_no_network_is_needed(tmp_path: Path) -> None:
     check_story(done, (*STEPS, *REST), (*SHOWN, *SHOWN_TOO))
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-def test_on_a_terminal_it_waits_after_each_step(tmp_path: Path, columns: int) -> None:
+def test_on_a_terminal_it_waits_after_each_step(tmp_path: Path) -> None:
     """Enter goes on; its own lines fit the width, and a command on several lines can be pasted."""
+    columns = 60
     with WatchedTerminal("demo", columns=columns, **surroundings(tmp_path)) as terminal:
         for number in range(1, len(STEPS)):
             terminal.wait_for(lambda text, number=number: text.count(PROMPT) == number)  # type: ignore[misc] # a default binds it
@@ -169,24 +169,17 @@ def test_on_a_terminal_it_waits_after_each_step(tmp_path: Path, columns: int) ->
     assert text.startswith(f"$ keyferry {STEPS[0].commands[0][0]}")
 
 
-@pytest.mark.parametrize("keys", ["q\n", "\x04"], ids=["q", "end of input"])
-def test_on_a_terminal_it_can_be_ended(tmp_path: Path, keys: str) -> None:
+@pytest.mark.parametrize(
+    ("keys", "status"), [("q\n", 0), ("\x04", 0), ("\x03", 130)], ids=["q", "end of input", "interrupt"]
+)
+def test_on_a_terminal_it_can_be_ended(tmp_path: Path, keys: str, status: int) -> None:
     """And nothing is left behind, and nothing more is shown."""
     with WatchedTerminal("demo", columns=80, **surroundings(tmp_path)) as terminal:
         terminal.read_until(PROMPT)
         terminal.type(keys)
         shown = terminal.finish()
-    assert shown.status == 0
+    assert shown.status == status
     assert "# 2/6" not in shown.raw
-    assert list((tmp_path / "tmp").iterdir()) == []
-
-
-def test_an_interrupt_at_the_prompt_ends_it(tmp_path: Path) -> None:
-    with WatchedTerminal("demo", columns=80, **surroundings(tmp_path)) as terminal:
-        terminal.read_until(PROMPT)
-        terminal.type("\x03")
-        shown = terminal.finish()
-    assert shown.status == 130
     assert "Traceback" not in shown.raw
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -197,22 +190,11 @@ def test_what_is_kept_can_be_played_with(tmp_path: Path) -> None:
     check_story(done, STEPS, SHOWN)
     assert done.stdout.endswith("'keyferry demo --all' shows the other main commands as well.\n")
     kept = tmp_path / "here" / "kept"
-    names = (
-        "providers.yaml",
-        "app.yaml",
-        "web.yaml",
-        "kubeconfig.yaml",
-        "bin/harbour",
-        "layout/index.json",
-        "node",
-    )
-    for name in names:
-        assert (kept / name).exists(), name
+    files = "providers.yaml app.yaml web.yaml kubeconfig.yaml bin/harbour layout/index.json node"
+    assert [name for name in files.split() if not (kept / name).exists()] == []
     assert list((tmp_path / "tmp").iterdir()) == []
     words = ["get", "eu.harbour.example/app", "--config", "providers.yaml", "--bin-dir", "bin"]
-    again = subprocess.run(
-        [sys.executable, "-m", "keyferry", *words], cwd=kept, capture_output=True, text=True, check=False
-    )
+    again = run_in_process(*words, cwd=kept)
     assert again.returncode == 0, again.stderr
     assert f"The files are in {kept}." in done.stdout
     check_story(demo(tmp_path, *KEYFERRY, "--keep", "kept"), STEPS, (*SHOWN[:4], (), *SHOWN[5:]))
@@ -220,8 +202,7 @@ def test_what_is_kept_can_be_played_with(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    words = (sys.executable, "-m", "keyferry", "demo", "--keep", str(tmp_path / "file"))
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run_in_process("demo", "--keep", str(tmp_path / "file"))
     assert done.returncode == 3
     assert "cannot be created: File exists" in done.stderr
     assert "Traceback" not in done.stderr
@@ -279,12 +260,7 @@ def test_the_agents_page_comes_first_on_request_and_the_agent_ends_with_it(key: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")
-def test_an_agent_that_does_not_start_is_an_error_of_the_demo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KEYFERRY_AGENT_LOG_FORMAT", "loud")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        EnvironmentProblem, match=r"^the agent does not start: KEYFERRY_AGENT_LOG_FORMAT: found 'loud'"
-    ):
-        show_page()
+def test_an_agent_that_does_not_start_is_an_error_of_the_demo(tmp_path: Path) -> None:
+    shown = show_in_process("demo", "--page", columns=500, cwd=tmp_path, KEYFERRY_AGENT_LOG_FORMAT="loud")
+    assert shown.status == 3
+    assert "the agent does not start: KEYFERRY_AGENT_LOG_FORMAT: found 'loud'" in shown.screen

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import plain_pod, run_keyferry
+from support.commands import plain_pod, run_in_process
 from support.fake_cloud import Authority
 from support.host_root import CONFIG, IMAGE, PLUGIN, REAL, USUAL, HostRoot
 from support.images import build, push
@@ -102,7 +102,7 @@ def test_a_missing_plugin_is_named_by_its_path_on_the_node(host: HostRoot) -> No
     assert f"{PLUGIN} is missing" in missing["text"]
     # The command works as it is pasted: the links of the node are followed in it.
     assert f"keyferry lint {host.folder}{REAL}/config.json --bin-dir {host.folder}{REAL}" in missing["next"]
-    again = run_keyferry(*shlex.split(missing["next"])[1:], cwd=None)
+    again = run_in_process(*shlex.split(missing["next"])[1:])
     assert (again.returncode, "ecr" in again.stdout) == (1, True), again.stderr
 
 
@@ -216,6 +216,6 @@ def test_an_environment_that_cannot_be_read_is_said(host: HostRoot, processes: P
 
 
 def test_a_folder_that_does_not_exist_is_said(tmp_path: Path) -> None:
-    done = run_keyferry("doctor", "--host-root", str(tmp_path / "nowhere"))
+    done = run_in_process("doctor", "--host-root", str(tmp_path / "nowhere"))
     assert done.returncode == 3
     assert done.stderr == f"keyferry: host root {str(tmp_path / 'nowhere')!r}: it is not a folder\n"

@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from support.commands import run_keyferry
+from support.commands import run_in_process
 from support.plugins import answer, compile_program, provider_entry, write_config
 
 # The usual place of EKS, here a link, and where it leads.
@@ -76,4 +76,4 @@ class HostRoot:
 
     def run(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a command about this node."""
-        return run_keyferry(*words, "--host-root", str(self.folder), cwd=None, **env)
+        return run_in_process(*words, "--host-root", str(self.folder), cwd=None, **env)
