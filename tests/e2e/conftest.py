@@ -1,4 +1,4 @@
-"""Programs that start once for many tests: Chromium, AWS as moto has it, and a containerd with the agent's image."""
+"""Programs that start once for many tests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from support.agent_image import ImageRunner, agent_image
 from support.aws_moto import Moto, running_moto
 from support.containerd import running_containerd
+from support.fake_cloud import Authority
+from support.oidc_server import OidcServer
+from support.oidc_server import running as running_oidc
 from support.parts import need
 from support.plugins import PATIENCE_SECONDS
 
@@ -52,3 +55,10 @@ def runner() -> Iterator[ImageRunner]:
     with running_containerd() as containerd:
         containerd.folder.chmod(0o755)
         yield ImageRunner(containerd, agent_image())
+
+
+@pytest.fixture(scope="session")
+def oidc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcServer]:
+    """An OpenID Connect server."""
+    with running_oidc(Authority(tmp_path_factory.mktemp("oidc"))) as found:
+        yield found

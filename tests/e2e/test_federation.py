@@ -42,7 +42,7 @@ from support.federation import (
     sign,
 )
 from support.federation import write_config as write_federation
-from support.oidc_server import running as running_oidc
+from support.oidc_server import OidcServer
 from support.parts import need
 from support.plugins import provider_entry, write_config
 from support.reference import ask_cluster, write_launcher
@@ -307,39 +307,37 @@ def test_a_token_of_another_cluster_pulls_nothing(tmp_path: Path) -> None:
         assert forged not in str(failure)
 
 
-def test_a_real_issuers_token_is_a_subject(tmp_path: Path) -> None:
+def test_a_real_issuers_token_is_a_subject(oidc: OidcServer, tmp_path: Path) -> None:
     """It is signed by npm's oidc-provider, and the exchange server verifies it with the published keys."""
-    (tmp_path / "issuer").mkdir()
-    with running_oidc(Authority(tmp_path / "issuer")) as issuer:
-        trust = ssl.create_default_context(cafile=str(issuer.authority.bundle))
-        keys = jwt.PyJWKClient(f"{issuer.issuer}/jwks", ssl_context=trust)
+    trust = ssl.create_default_context(cafile=str(oidc.authority.bundle))
+    keys = jwt.PyJWKClient(f"{oidc.issuer}/jwks", ssl_context=trust)
 
-        def handle(received: Received) -> Reply:
-            token = str(received.json["subject_token"])
-            key = keys.get_signing_key_from_jwt(token)
-            claims = jwt.decode(token, key.key, ["RS256"], audience="kubernetes", issuer=issuer.issuer)
-            assert claims["client_id"] == "svc"
-            return Reply(document={"access_token": issued(), "expires_in": HOUR, "username": "svc"})
+    def handle(received: Received) -> Reply:
+        token = str(received.json["subject_token"])
+        key = keys.get_signing_key_from_jwt(token)
+        claims = jwt.decode(token, key.key, ["RS256"], audience="kubernetes", issuer=oidc.issuer)
+        assert claims["client_id"] == "svc"
+        return Reply(document={"access_token": issued(), "expires_in": HOUR, "username": "svc"})
 
-        args = [
-            "get-token", f"--oidc-issuer-url={issuer.issuer}", "--oidc-client-id=svc",
-            "--oidc-client-secret=svc-secret", "--grant-type=client-credentials",
-            "--oidc-use-access-token", "--oidc-extra-scope=api", f"--certificate-authority={issuer.authority.bundle}",
-        ]  # fmt: skip
-        token = ask_cluster("oidc", args=args).login_status["token"]
-        subject = {"from": "env", "variable": "ID_TOKEN", "audience": "kubernetes", "issuer": issuer.issuer}
-        with site(tmp_path, "jfrog", handle, accept_issued) as found:
-            rule = found.rule("jfrog", subject=subject)
-            answer = found.look_up(tmp_path / "good", rule, account_token(), env={"ID_TOKEN": token})
-            assert found.pull(tmp_path / "pulled", answer) == found.image.digest
-            other = {**subject, "issuer": ISSUER}
-            refused = found.look_up(
-                tmp_path / "other",
-                found.rule("jfrog", subject=other),
-                account_token(),
-                env={"ID_TOKEN": token},
-            )
-            assert "the subject token's iss is" in str(refused.failures[0])
+    args = [
+        "get-token", f"--oidc-issuer-url={oidc.issuer}", "--oidc-client-id=svc",
+        "--oidc-client-secret=svc-secret", "--grant-type=client-credentials",
+        "--oidc-use-access-token", "--oidc-extra-scope=api", f"--certificate-authority={oidc.authority.bundle}",
+    ]  # fmt: skip
+    token = ask_cluster("oidc", args=args).login_status["token"]
+    subject = {"from": "env", "variable": "ID_TOKEN", "audience": "kubernetes", "issuer": oidc.issuer}
+    with site(tmp_path, "jfrog", handle, accept_issued) as found:
+        rule = found.rule("jfrog", subject=subject)
+        answer = found.look_up(tmp_path / "good", rule, account_token(), env={"ID_TOKEN": token})
+        assert found.pull(tmp_path / "pulled", answer) == found.image.digest
+        other = {**subject, "issuer": ISSUER}
+        refused = found.look_up(
+            tmp_path / "other",
+            found.rule("jfrog", subject=other),
+            account_token(),
+            env={"ID_TOKEN": token},
+        )
+        assert "the subject token's iss is" in str(refused.failures[0])
 
 
 JFROG = "team.jfrog.io"

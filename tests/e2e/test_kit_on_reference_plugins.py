@@ -18,7 +18,7 @@ from support import aws_services, azure_cloud, federation, google_world
 from support.aws_moto import Moto
 from support.azure_acr import MANAGED, serve_managed
 from support.fake_cloud import Authority, serving
-from support.oidc_server import running as running_oidc
+from support.oidc_server import OidcServer
 from support.parts import need
 from support.plugins import write_executable
 
@@ -187,17 +187,16 @@ def test_aks(bin_dir: Path, tmp_path: Path) -> None:
         check(bin_dir, "aks", args=args, env=env)
 
 
-def test_oidc(bin_dir: Path, tmp_path: Path) -> None:
+def test_oidc(bin_dir: Path, oidc: OidcServer) -> None:
     """A client of a real server."""
-    with running_oidc(Authority(tmp_path)) as server:
-        args = [
-            "get-token",
-            f"--oidc-issuer-url={server.issuer}",
-            "--oidc-client-id=svc",
-            "--oidc-client-secret=svc-secret",
-            "--grant-type=client-credentials",
-            "--oidc-use-access-token",
-            "--oidc-extra-scope=api",
-            f"--certificate-authority={server.authority.bundle}",
-        ]
-        check(bin_dir, "oidc", args=args, env={})
+    args = [
+        "get-token",
+        f"--oidc-issuer-url={oidc.issuer}",
+        "--oidc-client-id=svc",
+        "--oidc-client-secret=svc-secret",
+        "--grant-type=client-credentials",
+        "--oidc-use-access-token",
+        "--oidc-extra-scope=api",
+        f"--certificate-authority={oidc.authority.bundle}",
+    ]
+    check(bin_dir, "oidc", args=args, env={})

@@ -14,16 +14,10 @@ import pytest
 
 from keyferry_plugins.signing.jose import read_claims
 from support.fake_cloud import Authority
-from support.oidc_server import OidcServer, running
+from support.oidc_server import OidcServer
 from support.reference import CLUSTER_GROUP, Answer, ask_cluster, launcher
 
 PATIENCE_SECONDS = 60
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcServer]:
-    with running(Authority(tmp_path_factory.mktemp("authority"))) as found:
-        yield found
 
 
 def words(server: OidcServer, client: str, *args: str) -> list[str]:
@@ -79,39 +73,39 @@ def log_in_by_device(server: OidcServer, user: str, *args: str) -> Answer:
 
 
 @pytest.mark.parametrize(("client", "secret"), [("svc", "svc-secret"), ("post", "post-secret")])
-def test_a_client_gets_an_access_token(server: OidcServer, client: str, secret: str) -> None:
+def test_a_client_gets_an_access_token(oidc: OidcServer, client: str, secret: str) -> None:
     """A JSON web token for the cluster's audience, and its own end as the answer's."""
-    answer = as_client(server, client, secret, "--oidc-extra-scope=api")
+    answer = as_client(oidc, client, secret, "--oidc-extra-scope=api")
     claims = read_claims(answer.login_status["token"])
-    assert (claims["iss"], claims["aud"], claims["client_id"]) == (server.issuer, "kubernetes", client)
+    assert (claims["iss"], claims["aud"], claims["client_id"]) == (oidc.issuer, "kubernetes", client)
     assert isinstance(claims["exp"], int)
     expiry = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(claims["exp"]))
     assert answer.login_status["expirationTimestamp"] == expiry
 
 
-def test_what_a_client_may_not_have_is_refused_in_the_servers_words(server: OidcServer) -> None:
+def test_what_a_client_may_not_have_is_refused_in_the_servers_words(oidc: OidcServer) -> None:
     """A wrong secret, a scope it has no right to, and an ID token, which is for people."""
-    wrong = as_client(server, "svc", "wrong-secret")
+    wrong = as_client(oidc, "svc", "wrong-secret")
     assert "invalid_client (client authentication failed)" in wrong.stderr
     assert "wrong-secret" not in wrong.stderr
     # Upstream asks for openid with every grant, and this server refuses a client that.
     assert (
         "invalid_scope"
-        in as_client(server, "svc", "svc-secret", "--compat", "--token-cache-storage=none").stderr
+        in as_client(oidc, "svc", "svc-secret", "--compat", "--token-cache-storage=none").stderr
     )
-    unknown = as_client(server, "nobody", "svc-secret")
+    unknown = as_client(oidc, "nobody", "svc-secret")
     assert "invalid_client" in unknown.stderr
     assert {wrong.status, unknown.status} == {1}
 
 
-def test_a_user_logs_in_by_a_code_and_stays_so_by_refresh_tokens(server: OidcServer, tmp_path: Path) -> None:
+def test_a_user_logs_in_by_a_code_and_stays_so_by_refresh_tokens(oidc: OidcServer, tmp_path: Path) -> None:
     """The page is opened elsewhere; the token is the user's; each refresh spends the token before it."""
     cache = ["--token-cache-dir", str(tmp_path / "cache")]
-    first = log_in_by_device(server, "alice", *cache)
+    first = log_in_by_device(oidc, "alice", *cache)
     claims = read_claims(first.login_status["token"])
     assert (claims["sub"], claims["aud"], claims["groups"]) == ("alice", "cli", ["devs"])
 
-    args = words(server, "cli", "--grant-type=device-code", "--oidc-extra-scope=offline_access", *cache)
+    args = words(oidc, "cli", "--grant-type=device-code", "--oidc-extra-scope=offline_access", *cache)
     assert ask_cluster("oidc", args=args).login_status == first.login_status
     (path,) = (found for found in (tmp_path / "cache").iterdir() if found.suffix != ".lock")
     spent = path.read_bytes()
@@ -121,25 +115,25 @@ def test_a_user_logs_in_by_a_code_and_stays_so_by_refresh_tokens(server: OidcSer
 
     # A refresh token that was used before is refused, and the user is asked to log in again.
     path.write_bytes(spent)
-    again = log_in_by_device(server, "bob", *cache, "--force-refresh")
+    again = log_in_by_device(oidc, "bob", *cache, "--force-refresh")
     assert read_claims(again.login_status["token"])["sub"] == "bob"
 
 
-def test_a_user_logs_in_by_pasting_where_the_browser_ended(server: OidcServer) -> None:
+def test_a_user_logs_in_by_pasting_where_the_browser_ended(oidc: OidcServer) -> None:
     """The server checks the challenge, the plugin the state and the nonce."""
     redirect = "--oidc-redirect-url=http://127.0.0.1/callback"
-    with at_a_terminal(words(server, "web", "--grant-type=authcode-keyboard", redirect)) as plugin:
-        ended = server.visit(shown_url(plugin, "code_challenge="), "carol")
+    with at_a_terminal(words(oidc, "web", "--grant-type=authcode-keyboard", redirect)) as plugin:
+        ended = oidc.visit(shown_url(plugin, "code_challenge="), "carol")
         assert ended.startswith("http://127.0.0.1/callback?code=")
         answer = finish(plugin, f"{ended}\n")
     assert read_claims(answer.login_status["token"])["sub"] == "carol"
     assert ended.partition("code=")[2].partition("&")[0] not in answer.stderr
 
 
-def test_a_server_that_is_not_vouched_for_gets_no_secret(server: OidcServer, tmp_path: Path) -> None:
+def test_a_server_that_is_not_vouched_for_gets_no_secret(oidc: OidcServer, tmp_path: Path) -> None:
     """Without the right authority nothing is sent; with the right to ignore that, all works."""
     other = Authority(tmp_path)
-    args = [f"--oidc-issuer-url={server.issuer}", "--oidc-client-id=svc", "--oidc-client-secret=svc-secret"]
+    args = [f"--oidc-issuer-url={oidc.issuer}", "--oidc-client-id=svc", "--oidc-client-secret=svc-secret"]
     args += [
         "--grant-type=client-credentials",
         "--oidc-use-access-token",
@@ -149,5 +143,5 @@ def test_a_server_that_is_not_vouched_for_gets_no_secret(server: OidcServer, tmp
     assert refused.status == 1
     assert "its certificate is not trusted" in refused.stderr
     assert ask_cluster("oidc", args=[*args, "--insecure-skip-tls-verify"]).login_status["token"]
-    system = {"SSL_CERT_FILE": str(server.authority.bundle)}
+    system = {"SSL_CERT_FILE": str(oidc.authority.bundle)}
     assert ask_cluster("oidc", args=args[:-1], env=system).login_status["token"]
