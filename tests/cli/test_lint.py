@@ -343,16 +343,12 @@ def test_no_secret_is_ever_printed(tmp_path: Path, text: str) -> None:
         assert SECRET not in done.stdout + done.stderr, output
 
 
-@pytest.mark.parametrize("text", [f"{GOOD}  ", KUBECONFIG], ids=["provider config", "kubeconfig"])
-def test_strange_names_do_not_reach_the_terminal(tmp_path: Path, text: str) -> None:
+def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     """Control characters of a file's name or content are replaced, and each finding stays on one line."""
-    path = write(tmp_path, text + '"x\\ny\\e[2J": 1\n', "a\n\033[2J.yaml")
-    os.chmod(path, 0o600)
-    assert "\033" not in _run(path).stdout
-    done = _run(path, "-o", "table")
-    assert done.returncode == 1
-    assert len(done.stdout.splitlines()) == 1
-    assert "\033" not in done.stdout
+    path = write(tmp_path, f'{GOOD}  "x\\ny\\e[2J": 1\n', "a\n\033[2J.yaml")
+    text, table = _run(path), _run(path, "-o", "table")
+    assert "\033" not in text.stdout + text.stderr + table.stdout
+    assert (table.returncode, len(table.stdout.splitlines())) == (1, 1)
 
 
 def _verdicts() -> list[dict[str, Any]]:

@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
-from support.certificates import key_pem, make_certificate, make_key
+from support.certificates import AFTER, key_pem, make_certificate, make_key
 from support.lint import SECRET, Report, lint_target, only, places, write
 from support.parts import root
 from support.plugins import write_executable
@@ -565,15 +561,9 @@ def test_a_cluster_that_no_variable_can_hold_is_named(tmp_path: Path) -> None:
     assert worries(tmp_path, config(exec_user(), {"certificate-authority-data": large})) == {}
 
 
-def pair(end: datetime | None = None) -> Json:
+def pair(until: datetime = AFTER) -> Json:
     key = make_key()
-    pem = make_certificate(key)
-    if end is not None:
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "user")])
-        begin = datetime(2019, 1, 1, tzinfo=UTC)
-        builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begin, end)
-        pem = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
-    encoded = {"client-certificate-data": pem, "client-key-data": key_pem(key)}
+    encoded = {"client-certificate-data": make_certificate(key, until=until), "client-key-data": key_pem(key)}
     return {name: base64.b64encode(text.encode()).decode() for name, text in encoded.items()}
 
 
@@ -581,9 +571,9 @@ def test_client_certificates_that_are_of_no_use_are_named(tmp_path: Path) -> Non
     assert list(worries(tmp_path, config(pair()))) == ["KF270"]
     mixed = pair() | {"client-key-data": pair()["client-key-data"]}
     assert sorted(worries(tmp_path, config(mixed))) == ["KF270", "KF287"]
-    said = worries(tmp_path, config(pair(datetime(2020, 1, 1, tzinfo=UTC))))
+    said = worries(tmp_path, config(pair(datetime(2025, 6, 1, tzinfo=UTC))))
     assert sorted(said) == ["KF270", "KF288"]
-    assert "2020-01-01T00:00:00Z" in said["KF288"]
+    assert "2025-06-01T00:00:00Z" in said["KF288"]
 
 
 @pytest.mark.parametrize(

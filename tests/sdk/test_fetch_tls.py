@@ -5,19 +5,15 @@ from __future__ import annotations
 import ssl
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from keyferry.sdk import Deadline, HttpError
 from keyferry.sdk.http import HttpOptions, Retry, fetch
-from support.certificates import key_pem, make_certificate, make_key
+from support import certificates
+from support.certificates import make_certificate, make_key
 from support.fake_cloud import Authority, FakeServer, Reply, serving
 from support.parts import need
 
@@ -125,30 +121,16 @@ def test_the_name_of_the_url_is_checked_at_another_address(authority: Authority)
             get(server, options, "fake.example")
 
 
-def expired(folder: Path) -> tuple[ssl.SSLContext, str]:
-    """A server with a certificate of yesterday, and the bundle that would trust it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(9), now - timedelta(1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = folder / "old.pem"
-    path.write_text(key_pem(key) + certificate.public_bytes(Encoding.PEM).decode())
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return context, str(path)
-
-
 def test_a_certificate_that_has_expired_is_refused(tmp_path: Path) -> None:
     """Also one of a trusted authority."""
-    context, bundle = expired(tmp_path)
+    authority = certificates.Authority()
+    pair = authority.server("localhost", until=datetime(2025, 6, 1, tzinfo=UTC))
+    (tmp_path / "old.pem").write_text(pair.key + pair.certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "old.pem")
     with serving(lambda _: Reply(), context) as server:
         with pytest.raises(HttpError, match="certificate has expired"):
-            get(server, HttpOptions(ca_file=bundle), "localhost")
+            get(server, HttpOptions(ca_data=authority.pem), "localhost")
         assert server.received == []
 
 

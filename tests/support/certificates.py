@@ -82,10 +82,10 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.pem = self._sign(builder.add_extension(usage, critical=True))[0]
 
-    def server(self, *names: str) -> Pair:
+    def server(self, *names: str, until: datetime = AFTER) -> Pair:
         """Return a server's certificate, for host names and addresses."""
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
-        return self._issue("server", ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+        return self._issue("server", ExtendedKeyUsageOID.SERVER_AUTH, alternatives, until)
 
     def server_called(self, name: str) -> Pair:
         """Return a server's certificate of the old kind, with only a common name."""
@@ -96,18 +96,24 @@ class Authority:
         return self._issue(user, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def _issue(
-        self, user: str, use: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None
+        self,
+        user: str,
+        use: x509.ObjectIdentifier,
+        names: x509.SubjectAlternativeName | None,
+        until: datetime = AFTER,
     ) -> Pair:
         key = make_key()
-        builder = self._builder(_name(user), key.public_key())
+        builder = self._builder(_name(user), key.public_key(), until)
         builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
         if names is not None:
             builder = builder.add_extension(names, critical=False)
         pem, serial = self._sign(builder)
         return Pair(pem, key_pem(key), serial)
 
-    def _builder(self, subject: x509.Name, public_key: object) -> x509.CertificateBuilder:
-        builder = x509.CertificateBuilder(self._name, subject, public_key, next(_serials), BEFORE, AFTER)  # type: ignore[arg-type] # any kind of key
+    def _builder(
+        self, subject: x509.Name, public_key: object, until: datetime = AFTER
+    ) -> x509.CertificateBuilder:
+        builder = x509.CertificateBuilder(self._name, subject, public_key, next(_serials), BEFORE, until)  # type: ignore[arg-type] # any kind of key
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._public_key)
         identifier = x509.SubjectKeyIdentifier.from_public_key(public_key)  # type: ignore[arg-type] # as above
         return builder.add_extension(issuer, critical=False).add_extension(identifier, critical=False)
