@@ -180,18 +180,16 @@ def test_frames_may_be_split_and_channels_closed(api: KubernetesApi, session: Cl
     assert exec_in_pod(session, TARGET, ("true",)) == ExecResult(exit_code=0, stdout=b"one two")
 
 
-def test_an_idle_connection_is_kept_alive(
-    api: KubernetesApi, session: ClusterAccess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_connection_is_kept_alive(api: KubernetesApi, session: ClusterAccess) -> None:
     """A command that writes nothing for long gets pings, so that nobody between cuts the connection."""
-    monkeypatch.setattr("keyferry.clusters.exec._PING_SECONDS", 0.05)
 
     def script(socket: ExecSocket) -> None:
         next(socket.receive())
         socket.finish(Finished())
 
     api.exec.script = script
-    assert exec_in_pod(session, TARGET, ("true",)) == ExecResult(exit_code=0)
+    limits = ExecLimits(ping_seconds=0.05)
+    assert exec_in_pod(session, TARGET, ("true",), limits) == ExecResult(exit_code=0)
 
 
 @pytest.mark.parametrize("part", [b"", b"{"], ids=["nothing", "half of the status"])

@@ -35,7 +35,7 @@ V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 # RBAC asked for the verb of the request, get, before Kubernetes 1.35, and asks for create as well since.
 _VERBS = "create and get"
 _ACCEPT_SUFFIX = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_PING_SECONDS, _SILENCE_SECONDS = 5.0, 61.0
+_SILENCE_SECONDS = 61.0
 # A connection carries at most so many bytes beside what the command may write.
 _OVERHEAD_BYTES = 1 << 20
 _MAX_STATUS_BYTES = 1 << 16
@@ -62,7 +62,8 @@ class ExecTarget(Value):
 class ExecLimits(Value):
     """What a command may write, in how many frames, and how long it may take with the connection to it.
 
-    The server may take *close_seconds* to close the connection after it told how the command ended.
+    The server may take *close_seconds* to close the connection after it told how the command ended. After each
+    *ping_seconds* of silence it gets a ping.
     """
 
     stdout_bytes: int = 1 << 22
@@ -70,6 +71,7 @@ class ExecLimits(Value):
     frames: int = 100_000
     seconds: float = 60.0
     close_seconds: float = 5.0
+    ping_seconds: float = 5.0
 
 
 class ExecResult(Value):
@@ -218,7 +220,7 @@ class _Conversation:
         self._protocol = Protocol(Side.CLIENT, max_size=longest, logger=mute)
         self._bytes_left = limits.stdout_bytes + limits.stderr_bytes + _OVERHEAD_BYTES
         self._frames_left = limits.frames
-        self._close_seconds = limits.close_seconds
+        self._close_seconds, self._ping_seconds = limits.close_seconds, limits.ping_seconds
         self._message = bytearray()
 
     def run(self, take: Callable[[bytes], bool]) -> None:
@@ -226,7 +228,7 @@ class _Conversation:
         deadline, is_told = self._deadline, False
         heard = monotonic()
         while deadline.seconds_left > 0 and monotonic() - heard < _SILENCE_SECONDS:
-            data = self._tunnel.receive(min(_PING_SECONDS, deadline.seconds_left))
+            data = self._tunnel.receive(min(self._ping_seconds, deadline.seconds_left))
             if data is None:
                 self._protocol.send_ping(b"")
                 self._send()
