@@ -397,7 +397,7 @@ def test_an_answer_without_end_is_cut_off(node: AwsMachine, aws: FakeAws) -> Non
 def test_all_of_it_ends_in_time(node: AwsMachine, aws: FakeAws) -> None:
     """A server that never answers costs what --timeout says, retries included."""
     aws.script["ecr"] = [Reply(after=30)] * 5
-    answer = node.ask_ecr(IMAGE, "--timeout", "1s")
+    answer = node.ask_ecr(IMAGE, "--timeout", "3s")
     assert "no response in time" in assert_failed(answer)
 
 

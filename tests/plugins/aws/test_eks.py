@@ -234,8 +234,6 @@ def test_compat_reads_the_regions_variable_of_botocore_alone(desk: AwsMachine) -
             f"grant sts:AssumeRole on {ROLE}",
         ),
         (sts_error("ExpiredToken", f"it was {SECRET}"), "have expired"),
-        (Reply(200, body=b"marked-garbage"), "the response has no credentials"),
-        (Reply(403, body=b'<!DOCTYPE a [<!ENTITY b "marked-c">]><Error>&b;</Error>'), "declaration"),
     ],
 )
 def test_a_role_that_cannot_be_had_says_why(desk: AwsMachine, aws: FakeAws, reply: Reply, words: str) -> None:

@@ -50,7 +50,7 @@ def test_the_profile_in_use_is_found_in_order(desk: AwsMachine) -> None:
 
 
 CONFIG = f"""\
-\ufeff# a comment
+# a comment
 key = outside of any section
   more
 [default]
@@ -93,8 +93,8 @@ def test_sections_keys_and_nested_keys_are_read(desk: AwsMachine) -> None:
 
 
 def test_an_indented_line_goes_on_with_a_value(desk: AwsMachine) -> None:
-    """What follows a value, indented, is more of it."""
-    desk.write("[default]\nsso_session = one\n  two\n")
+    """What follows a value, indented, is more of it; a byte order mark is nothing."""
+    desk.write("\ufeff[default]\nsso_session = one\n  two\n")
     said = assert_failed(desk.ask_eks(*GO, "--profile", "default"))
     assert "the sso-session 'one\\ntwo'" in said
 

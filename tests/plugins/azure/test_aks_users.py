@@ -75,8 +75,8 @@ def test_a_legacy_device_login_has_its_own_words(azure: Azure) -> None:
 
 def test_a_persons_time_is_not_the_programs(azure: Azure) -> None:
     """The timeout does not cover the login; with compat, or with nobody there, it does."""
-    azure.on(ENTRA, *device(PENDING, PENDING, cloud.token_reply(), code={"interval": 1}))
-    assert ask(azure, *NAMED, "--timeout", "2s", exec_info=INTERACTIVE).status == 0
+    azure.on(ENTRA, *device(PENDING, PENDING, cloud.token_reply(), code={"interval": 20}))
+    assert ask(azure, *NAMED, "--timeout", "30s", exec_info=INTERACTIVE).status == 0
     for more, info in ((("--compat",), INTERACTIVE), (("--wait-for-login",), "v1")):
         azure.on(ENTRA, *device(cloud.token_reply(), code={"interval": 30}))
         answer = ask(azure, *NAMED, "--timeout", "20s", *more, exec_info=info)
@@ -320,6 +320,6 @@ def test_a_scope_is_not_doubled(azure: Azure) -> None:
 def test_a_flood_of_slow_down_is_obeyed(azure: Azure) -> None:
     """A server that is asked too often is asked less often."""
     slower = Reply(400, {"error": "slow_down"})
-    azure.on(ENTRA, *device(slower, cloud.token_reply(), code={"expires_in": 3}))
+    azure.on(ENTRA, *device(slower, cloud.token_reply(), code={"expires_in": 25, "interval": 10}))
     assert "nobody logged in before the time limit" in ask(azure, *NAMED, exec_info=INTERACTIVE).stderr
     assert len(azure.sent(ENTRA)) == 2

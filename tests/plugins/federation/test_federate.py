@@ -257,7 +257,7 @@ def test_a_server_that_fails_is_named_and_not_quoted(case: str, tmp_path: Path) 
     reply, words = FAILURES[case]
     token = account_token()
     with federation(tmp_path, lambda _: reply, JFROG) as world:
-        answer = world.ask(IMAGE, rule_of("jfrog"), token=token, args=["--timeout=8s"])
+        answer = world.ask(IMAGE, rule_of("jfrog"), token=token)
     assert (answer.status, answer.stdout) == (1, "")
     assert words in answer.stderr, answer.stderr
     assert "marked" not in answer.stderr
