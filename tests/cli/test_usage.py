@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from keyferry import errors
-from keyferry.cli.exits import EXIT_CODES, EXITS, Exit, exit_code, most_severe
-from keyferry.cli.parser import did_you_mean
-from keyferry.cli.run import COMMANDS, load_command
+from keyferry.cli.exits import EXITS, Exit, exit_code, most_severe
 from keyferry.errors import Kind, KubeletReason
-from support.commands import run_in_process
-
-WORDS: list[tuple[str, ...]] = [(name,) for name in COMMANDS]
-WORDS += [(name, below) for name in COMMANDS for below in load_command(name).subcommands]
+from support.commands import all_commands, run_in_process
 
 
-@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+@pytest.mark.parametrize("words", all_commands(), ids=" ".join)
 def test_help_begins_with_examples_and_ends_with_what_is_rarely_used(words: tuple[str, ...]) -> None:
     """One line of usage, the examples, the description, common options, advanced ones, and those of all commands."""
     done = run_in_process(*words, "--help")
@@ -33,15 +30,6 @@ def test_help_begins_with_examples_and_ends_with_what_is_rarely_used(words: tupl
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"),
-    [("jsn", "; did you mean 'json'?"), ("JSON", "; did you mean 'json'?"), ("xyzzy", "")],
-)
-def test_only_a_close_word_is_suggested(word: str, expected: str) -> None:
-    """Upper and lower case do not matter."""
-    assert did_you_mean(word, ("table", "json", "yaml")) == expected
-
-
-@pytest.mark.parametrize(
     ("words", "meant"),
     [
         (["expain", "x"], "explain"),
@@ -52,6 +40,7 @@ def test_only_a_close_word_is_suggested(word: str, expected: str) -> None:
         (["get", "x", "--confg=y"], "--config"),
         (["plugin", "test", "x", "--imge", "y"], "--image"),
         (["get", "x", "-o", "jsn"], "json"),
+        (["get", "x", "-o", "JSON"], "json"),
         (["get", "x", "--output=jsn"], "json"),
         (["records", "who", "x", "--policy", "AlwaysVerfy"], "AlwaysVerify"),
         (["plugin", "new", "x", "--kind", "clster"], "cluster"),
@@ -69,20 +58,19 @@ def test_near_misses_are_suggested_everywhere(words: list[str], meant: str) -> N
 
 @pytest.mark.parametrize(
     "words",
-    [["explain", "pod/web", "--max-requests", "3"], ["can-pull", "-A", "--interval", "2"]],
+    [
+        ["explain", "pod/web", "--max-requests", "3"],
+        ["can-pull", "-A", "--interval", "2"],
+        ["get", "x", "-o", "xyzzy"],
+        ["frobnicate"],
+    ],
     ids=" ".join,
 )
-def test_an_option_of_another_command_is_not_taken_for_one_that_is_hardly_alike(words: list[str]) -> None:
+def test_what_is_hardly_alike_is_not_suggested(words: list[str]) -> None:
     done = run_in_process(*words)
-    assert done.returncode == 2
-    assert "unrecognized arguments" in done.stderr
-    assert "did you mean" not in done.stderr
-
-
-def test_an_unknown_command_is_named() -> None:
-    done = run_in_process("frobnicate")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "unknown command 'frobnicate'" in done.stderr
+    assert re.search("unrecognized arguments|invalid choice|unknown command 'frobnicate'", done.stderr)
+    assert "did you mean" not in done.stderr
 
 
 @pytest.mark.parametrize("group", ["kube", "records", "plugin"])
@@ -169,17 +157,12 @@ def test_every_kind_has_an_exit_code() -> None:
     assert set(EXITS) == set(Kind)
 
 
-def plugin(kind: type[errors.PluginError]) -> errors.PluginError:
-    return kind("p", "m")
-
-
 @pytest.mark.parametrize(
     ("error", "code"),
     [
         (errors.PluginTimeoutError("p", 1.0), Exit.TIMEOUT),
         (errors.PluginExitError("p", 1), Exit.PLUGIN),
-        *((plugin(kind), Exit.PLUGIN) for kind in (errors.PluginError, errors.PluginNotFoundError)),
-        *((plugin(kind), Exit.PLUGIN) for kind in (errors.PluginStartError, errors.PluginOutputError)),
+        (errors.PluginNotFoundError("p", "m"), Exit.PLUGIN),
         (errors.PluginProtocolError("p", "m"), Exit.PLUGIN),
         (errors.ServiceAccountError("m"), Exit.PLUGIN),
         (errors.ImageNameError("m"), Exit.USAGE),
@@ -188,18 +171,8 @@ def plugin(kind: type[errors.PluginError]) -> errors.PluginError:
         (errors.EnvironmentProblem("m"), Exit.ENVIRONMENT),
         (errors.PullSecretError("m"), Exit.ENVIRONMENT),
         (errors.DocumentError("m"), Exit.ENVIRONMENT),
-        *(
-            (errors.RecordError("p", "m", "", kind), Exit.ENVIRONMENT)
-            for kind in (
-                Kind.SYNTAX,
-                Kind.TYPE,
-                Kind.CONTENT,
-                Kind.TRUST,
-                Kind.FOREIGN,
-                Kind.LOCKED,
-                Kind.SYSTEM,
-            )
-        ),
+        (errors.RecordError("p", "m", "", Kind.SYNTAX), Exit.ENVIRONMENT),
+        (errors.RecordError("p", "m", "", Kind.LOCKED), Exit.ENVIRONMENT),
         (errors.MatchError("m"), Exit.NO),
         (errors.ProvideError("m"), Exit.NO),
         (errors.RegistryError("r", 401, "m"), Exit.REFUSED),
@@ -250,5 +223,6 @@ def test_of_several_a_sure_no_goes_first_and_unknown_before_yes(
 
 def test_every_code_that_a_command_ends_with_is_in_the_help() -> None:
     """All but the two that shells know."""
-    for code in Exit:
-        assert f"{int(code)} " in EXIT_CODES or code in (Exit.INTERRUPTED, Exit.PIPE)
+    shown = run_in_process("--help").stdout.partition("Exit codes:")[2]
+    for code in set(Exit) - {Exit.INTERRUPTED, Exit.PIPE}:
+        assert f"{int(code)} " in shown

@@ -122,6 +122,21 @@ def run_in_process(
     return done
 
 
+def all_commands() -> list[tuple[str, ...]]:
+    """Return the words of every command, and of every subcommand, as they are completed."""
+    groups = [(name,) for name in _completed("")]
+    return [
+        words for group in groups for words in (group, *((*group, name) for name in _completed(*group, "")))
+    ]
+
+
+def _completed(*words: str) -> list[str]:
+    """Return the commands that can follow *words*, none if arguments follow."""
+    *offers, _ = run_in_process("__complete", *words).stdout.splitlines()
+    pairs = (offer.partition("\t") for offer in offers)
+    return [name for name, _, text in pairs if text and not name.startswith("-") and not name.endswith("/")]
+
+
 def call_in_process(
     program: Callable[[], int | None],
     argv: list[str],
