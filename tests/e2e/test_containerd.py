@@ -16,14 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.errors import ImagePullError
-from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.keyring import Credential
-from keyferry.images.lookup import Providers
+from keyferry import (
+    Credential,
+    ImagePullError,
+    Providers,
+    Puller,
+    PullOptions,
+    PullSecret,
+    Records,
+    load_records,
+    pull,
+    pull_async,
+)
 from keyferry.pulls.cri import Runtime, connect_runtime
-from keyferry.pulls.puller import Puller, pull, pull_async
-from keyferry.pulls.records.records import Records, load_records
-from keyferry.pulls.request import PullOptions
 from support.commands import plain_pod, run_keyferry
 from support.images import build, noise
 from support.kubelets import Processes
@@ -320,23 +325,21 @@ def check_safe(records: Records, runtime: Runtime, image: str, own: Sequence[Cre
 
 WORST = """\
 import os, signal, sys
-from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.keyring import Credential
-from keyferry.images.lookup import Providers
-from keyferry.pulls.cri import RuntimeTarget, connect_runtime
-from keyferry.pulls.puller import Puller
-from keyferry.pulls.records.records import load_records
-from keyferry.pulls.request import PullOptions
+from keyferry import Puller, PullOptions, PullSecret, load_records, open_target
 
-class Dying(RuntimeTarget):
+class Dying:
+    def __init__(self, target):
+        self.target = target
+    def __getattr__(self, name):
+        return getattr(self.target, name)
     def pull_image(self, *words, **options):
-        super().pull_image(*words, **options)
+        self.target.pull_image(*words, **options)
         os.kill(os.getpid(), signal.SIGKILL)
 
 socket, image, root, auths = sys.argv[1:]
 data = {".dockerconfigjson": auths.encode()}
 secret = PullSecret(namespace="team", name="of-alice", type="kubernetes.io/dockerconfigjson", data=data, uid="u")
-Puller(Dying(connect_runtime(socket)), records=load_records(root)).pull(image, PullOptions(pull_secrets=[secret]))
+Puller(Dying(open_target(cri=socket)), records=load_records(root)).pull(image, PullOptions(pull_secrets=[secret]))
 """
 
 

@@ -17,9 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.api.kubeletconfig.records import ImagePullSecret
-from keyferry.errors import ContainerRuntimeError
-from keyferry.images.keyring import Credential, Source, SourceKind, credential_hash
+from keyferry import ContainerRuntimeError, Credential, Source, SourceKind
 from keyferry.pulls.cri import connect_runtime
 from keyferry.pulls.failure_text import FailureKind, recognise
 from support.containerd import Containerd
@@ -38,9 +36,9 @@ from support.pull_reports import (
     used,
 )
 from support.pull_world import USERS, World, running_world
-from support.records import open_quickly, with_secrets
+from support.records import open_quickly, with_login
 from support.registry import basic, running
-from support.situations import LOGIN, check, login_secret, situation_world, tell, web
+from support.situations import LOGIN, check, login_secret, situation_here, situation_world, tell, web
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
 
@@ -95,13 +93,19 @@ def node_with(
 
 
 def failed_world(
-    folder: Path, containerd: Containerd, image: str, login: tuple[str, str] | None = LOGIN
+    folder: Path,
+    containerd: Containerd,
+    image: str,
+    login: tuple[str, str] | None = LOGIN,
+    *,
+    is_in_process: bool = True,
 ) -> AbstractContextManager[PodWorld]:
     """A world in which the runtime tried to pull the pod's image, and failed."""
     return situation_world(
         folder,
         lambda world: node_with(world, containerd, image, login),
         lambda world: world.report(failed(image, reason(containerd, image, login))),
+        is_in_process=is_in_process,
     )
 
 
@@ -192,7 +196,8 @@ def test_an_unknown_authority_is_told_and_its_cure_cures(parts: World, tmp_path:
         containerd.serve(registry.host, registry.url)
         check_recorded(containerd, reason(containerd, image), untrusted(image))
         (tmp_path / "world").mkdir()
-        with failed_world(tmp_path / "world", containerd, image) as world:
+        # The change of the file that cures it is told by the system's clock, which cannot be stepped.
+        with failed_world(tmp_path / "world", containerd, image, is_in_process=False) as world:
             told = tell(world)
             (cure,) = told.explanation["cure"]
             (folder / "ca.crt").write_text(authority.bundle.read_text())
@@ -254,13 +259,10 @@ def test_a_pull_that_works_is_told_and_so_is_what_the_registry_says(
     def pull_and_record(world: PodWorld) -> None:
         ref = pull(parts.containerd, image)
         uid = world.api.objects["", "secrets", "shop", "regcred"]["metadata"]["uid"]  # type: ignore[index] # a map
-        secret = ImagePullSecret(
-            uid=uid, namespace="shop", name="regcred", credential_hash=credential_hash(*LOGIN)
-        )
-        open_quickly(world.root).record_pulled(image, ref, with_secrets(secret))
+        open_quickly(world.root).record_pulled(image, ref, with_login(*LOGIN, uid=str(uid)))
         world.report(pulled(image))
 
-    with situation_world(
+    with situation_here(
         tmp_path, lambda world: node_with(world, parts.containerd, image), pull_and_record
     ) as world:
         plain, checked = tell(world), tell(world, "--check-registry")
@@ -277,7 +279,7 @@ def test_a_preloaded_image_is_used_and_nothing_is_pulled(parts: World, tmp_path:
     """The pod has no credential, and needs none."""
     image = parts.put("basic", "preloaded/app")
     pull(parts.containerd, image)
-    with situation_world(
+    with situation_here(
         tmp_path,
         lambda world: node_with(world, parts.containerd, image, None),
         lambda world: world.report(used(image)),
@@ -289,7 +291,7 @@ def test_a_preloaded_image_is_used_and_nothing_is_pulled(parts: World, tmp_path:
 def test_a_preloaded_image_is_seen_on_the_node_without_being_asked_for(parts: World, tmp_path: Path) -> None:
     """The kubelet has not reported anything yet; what the runtime has decides."""
     image = parts.put("basic", "seen/app")
-    with situation_world(tmp_path, lambda world: node_with(world, parts.containerd, image, None)) as world:
+    with situation_here(tmp_path, lambda world: node_with(world, parts.containerd, image, None)) as world:
         world.report(creating())
         world.publish()
         absent = tell(world)

@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509 import load_pem_x509_certificates
 
 import keyferry
-from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from support.fake_cloud import Authority, ConnectProxy, Received, Reply, serving
 from support.federation import (
     AUDIENCE,
@@ -51,7 +50,7 @@ from support.token_server import ISSUER as TOKEN_ISSUER
 from support.token_server import SERVICE, TokenServer
 
 REPOSITORY = "docker/app"
-POD = Pod(namespace="default", name="e1", uid="098bd8ad", service_account_name="puller")
+POD = keyferry.Pod(namespace="default", name="e1", uid="098bd8ad", service_account_name="puller")
 HUB_SERVER = "registry-1.docker.io"  # of docker.io
 GITHUB_JOB = {
     "ACTIONS_ID_TOKEN_REQUEST_URL": f"https://{GITHUB_HOST}/token?api-version=2.0",
@@ -114,7 +113,9 @@ class Site:
             config,
             bin_dir,
             withhold_env=[key for key in os.environ if key != "PATH"],
-            service_accounts=StaticAccount(account=ServiceAccount(uid="936a1b3e"), token_text=token),
+            service_accounts=keyferry.StaticAccount(
+                account=keyferry.ServiceAccount(uid="936a1b3e"), token_text=token
+            ),
         )
         return providers.lookup(f"{self.host}/{REPOSITORY}:latest", pod=POD)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from keyferry.pulls.manifest import parse_platform
+from keyferry import ImagePullError
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push
 from support.layouts import pull_to_layout
@@ -27,9 +27,7 @@ ARM = build(b"d", architecture="arm64", variant="v8")
 # Pulls the image and says so; the password comes from the environment.
 PULL = """\
 import os, sys
-from keyferry.images.keyring import Credential, Source, SourceKind
-from keyferry.pulls.puller import pull
-from keyferry.pulls.request import PullOptions
+from keyferry import Credential, PullOptions, Source, SourceKind, pull
 source = Source(kind=SourceKind.PROVIDER, name="one")
 user, word = os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"]
 login = Credential(username=user, password=word, source=source, key="key")
@@ -106,9 +104,7 @@ def test_skopeo_takes_the_layout_and_finds_the_same_digests(
 ) -> None:
     """It reads every blob, and pushes the image on under the digest it had."""
     reference = put(registry, f"team/{name}", image)
-    pulled = pull_to_layout(
-        reference, tmp_path / "layout", [credential(USER, PASSWORD)], platform=parse_platform(platform)
-    )
+    pulled = pull_to_layout(reference, tmp_path / "layout", [credential(USER, PASSWORD)], platform=platform)
     inspected = skopeo(tmp_path, "inspect", f"oci:{tmp_path}/layout{tag}")
     assert inspected.returncode == 0, inspected.stderr
     assert json.loads(inspected.stdout)["Digest"] == pulled.manifest_digest
@@ -215,7 +211,6 @@ def test_pulls_at_once_into_one_layout_do_not_get_into_each_others_way(
 def test_a_password_that_is_changed_between_two_pulls_is_felt_at_once(
     registry: Registry, tmp_path: Path
 ) -> None:
-    from keyferry.errors import ImagePullError
 
     image = put(registry, "team/rotated", build(b"rotated"))
     old, new = credential(USER, PASSWORD), credential(USER, "another-word")

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.errors import ContainerRuntimeError, Kind
-from keyferry.images.keyring import Credential, Source, SourceKind
-from keyferry.images.reference import parse_image
+from keyferry import ContainerRuntimeError, Credential, Kind, Source, SourceKind, parse_image
 from keyferry.pulls.cri import connect_runtime
 from keyferry.pulls.mirrors.containerd import read_section
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, MirrorPlaces, Mirrors

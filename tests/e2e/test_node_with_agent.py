@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from keyferry.errors import ContainerRuntimeError
-from keyferry.images.keyring import Credential, Source, SourceKind
+from keyferry import ContainerRuntimeError, Credential, Source, SourceKind
 from keyferry.pulls.cri import connect_runtime
 from support import parts
 from support.agent_image import (
