@@ -14,7 +14,7 @@ import keyferry
 from keyferry.images.node.discover import WELL_KNOWN_CONFIGS, WellKnownConfig
 from keyferry.lint.kinds.agent_config import check_agent_config
 from support import manifests
-from support.commands import run_keyferry
+from support.commands import run_in_process
 from support.manifests import CHART, DEPLOY, DISTRIBUTIONS, Document, find_helm
 
 # Objects that a cluster has only with the Prometheus operator: there is no published schema of Kubernetes'.
@@ -37,16 +37,18 @@ def test_the_manifests_are_what_helm_renders(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(set(DISTRIBUTIONS) - {"plain"}))
-def test_a_manifest_is_a_distributions_chart_with_an_image_to_replace(name: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    sorted((DEPLOY / "manifests").rglob("*.yaml")),
+    ids=lambda path: f"{path.parent.name} {path.stem}",
+)
+def test_a_manifest_has_an_image_to_replace_and_no_label_of_a_release(path: Path) -> None:
     placeholder = f"keyferry:{keyferry.__version__}"
-    for action, options in (("install", ()), ("uninstall", manifests.UNINSTALL)):
-        text = (DEPLOY / "manifests" / name / f"{action}.yaml").read_text()
-        assert text.splitlines()[0].startswith(f"# Replace the image {placeholder} ")
-        documents = manifests.load(text)
-        assert {each["image"] for each in manifests.containers(documents)} == {placeholder}
-        rendered = manifests.helm(*DISTRIBUTIONS[name], *options, "--set", "image.repository=keyferry")
-        assert documents == manifests.unmanaged(rendered)
+    assert path.read_text().splitlines()[0].startswith(f"# Replace the image {placeholder} ")
+    documents = manifests.load(path.read_text())
+    assert {each["image"] for each in manifests.containers(documents)} == {placeholder}
+    options = (*DISTRIBUTIONS[path.parent.name], *(manifests.UNINSTALL if path.stem == "uninstall" else ()))
+    assert documents == manifests.unmanaged(manifests.helm(*options, "--set", "image.repository=keyferry"))
 
 
 def test_objects_are_in_the_namespace_of_the_nodes_own_programs() -> None:
@@ -158,7 +160,7 @@ def test_every_config_of_the_agent_is_without_a_problem(tmp_path: Path) -> None:
     for number, text in enumerate(sorted(texts)):
         file = tmp_path / f"agent-{number}.yaml"
         file.write_text(text)
-        done = run_keyferry("lint", str(file))
+        done = run_in_process("lint", str(file))
         assert (done.returncode, "no problems" in done.stdout + done.stderr) == (0, True), done.stdout
         assert check_agent_config(str(file), text.encode()).config.settings["logFormat"] == "json"
 

@@ -15,6 +15,7 @@ from keyferry import __version__
 from support.commands import Node, plain_pod
 from support.far_node import far_cluster
 from support.kubelets import listening
+from support.pages import Machine, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUEST = {
@@ -63,6 +64,19 @@ def test_it_is_the_plugin_whose_name_it_has(zipapp: Path, tmp_path: Path, docker
     assert done.returncode == 0, done.stderr
     login = {"username": "joe", "password": "made-up"}
     assert json.loads(done.stdout)["auth"] == {"registry.example": login}
+
+
+def test_the_page_copies_it_to_a_plugins_name_and_gives_it_one(zipapp: Path, tmp_path: Path) -> None:
+    bin_dir = "/usr/libexec/kubernetes/plugins"
+    for name in ("plugins", "dist"):
+        (tmp_path / name).mkdir()
+    shutil.copy(zipapp, tmp_path / "dist" / "keyferry-plugins.pyz")
+    machine = Machine(tmp_path, {str(tmp_path / "plugins"): bin_dir})
+    output = machine.run(blocks("docs/plugins/README.md", "sh")[-1])
+    assert "keyferry-ecr" in output.partition(__version__)[0]
+    assert __version__ in output
+    asked = machine.shell(f"{tmp_path / 'plugins' / 'keyferry-ecr'} </dev/null || true")
+    assert "standard input is empty" in asked.stdout
 
 
 def test_it_runs_as_a_program(zipapp: Path) -> None:
@@ -185,10 +199,6 @@ def test_the_schemas_and_the_page_are_in_the_file(command: Path) -> None:
 def test_the_demo_runs_from_the_file(command: Path) -> None:
     done = run(command, "demo", "--all")
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_two_builds_of_the_command_have_the_same_bytes(command: Path, tmp_path: Path) -> None:
-    assert build(tmp_path / "again.pyz", "keyferry").read_bytes() == command.read_bytes()
 
 
 def test_what_the_file_has_not_is_said(command: Path, tmp_path: Path) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from keyferry import __version__
 from keyferry.sdk.flags import Flag
 from support.commands import Node
 from support.pages import ROOT, Machine, blocks
@@ -48,20 +46,6 @@ def test_the_page_of_a_plugin_names_each_flag_of_its_help(plugin: str, page: str
     flags: tuple[Flag, ...] = import_module(f"keyferry_plugins.{plugin}").FLAGS
     shown = [flag.name for flag in flags if not flag.is_ignored]
     assert [name for name in shown if not re.search(rf"--{name}(?![\w-])", text)] == []
-
-
-def test_one_file_is_every_plugin(tmp_path: Path) -> None:
-    """It is copied to a plugin's name, or takes that name as its first word."""
-    for name in ("plugins", "dist"):
-        (tmp_path / name).mkdir()
-    tool = [sys.executable, str(ROOT / "tools" / "build_zipapp.py"), "plugins", "dist/keyferry-plugins.pyz"]
-    subprocess.run(tool, check=True, cwd=tmp_path, timeout=120)
-    machine = Machine(tmp_path, {str(tmp_path / "plugins"): BIN_DIR})
-    output = machine.run(blocks("docs/plugins/README.md", "sh")[-1])
-    assert "keyferry-ecr" in output.partition(__version__)[0]
-    assert __version__ in output
-    asked = machine.shell(f"{tmp_path / 'plugins' / 'keyferry-ecr'} </dev/null || true")
-    assert "standard input is empty" in asked.stdout
 
 
 def test_two_configs_are_compared(tmp_path: Path) -> None:
