@@ -78,6 +78,12 @@ def chain(error: object) -> str:
     return "\n".join(parts)
 
 
+@owns_connections
+def test_making_a_client_runs_nothing(drive: Drive, kube: Kube) -> None:
+    drive()
+    assert kube.runs() == 0
+
+
 # What a request carries.
 
 

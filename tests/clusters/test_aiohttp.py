@@ -79,14 +79,6 @@ def piped(data: bytes) -> BinaryIO:
     return open(reader, "rb")
 
 
-def test_making_a_session_runs_nothing(kube: Kube, make: Make) -> None:
-    async def work(_: aiohttp.ClientSession) -> None:
-        pass
-
-    run(kube.session(), make, work)
-    assert kube.runs() == 0
-
-
 def test_paths_are_relative_to_the_server(
     kube: Kube, server: ApiServer, authority: Authority, make: Make
 ) -> None:

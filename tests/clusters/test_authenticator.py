@@ -148,29 +148,13 @@ def test_a_refusal_counts_only_against_the_current_credential() -> None:
     assert runs.count == 2
 
 
-def test_failures_in_a_row_are_backed_off_and_success_ends_that() -> None:
-    monotonic = SteppedClock(0)
-    runs = Runs(failure(), failure(), failure(), ClusterCredential(token="t"))
-    authenticator = Authenticator(runs, server="https://k", monotonic=monotonic)
-
-    def attempt() -> int:
-        with pytest.raises(ClusterAuthError) as caught:
-            authenticator.credential()
-        assert (
-            caught.value.kubernetes_text
-            == "getting credentials: exec: executable plugin failed with exit code 1"
-        )
-        assert isinstance(caught.value.underlying, PluginExitError)
-        assert str(caught.value).startswith("cluster 'https://k': no credential: plugin 'plugin'")
-        return runs.count
-
-    assert [attempt(), attempt(), attempt(), attempt()] == [1, 2, 2, 2]
-    monotonic.now_ns = SECOND // 2 - 1
-    assert attempt() == 2
-    monotonic.now_ns += 1
-    assert attempt() == 3
-    monotonic.now_ns += SECOND
-    assert authenticator.credential().token == "t"
+def test_a_failure_says_of_which_cluster_and_plugin() -> None:
+    with pytest.raises(ClusterAuthError) as caught:
+        Authenticator(Runs(failure()), server="https://k").credential()
+    error = caught.value
+    assert error.kubernetes_text == "getting credentials: exec: executable plugin failed with exit code 1"
+    assert isinstance(error.underlying, PluginExitError)
+    assert str(error).startswith("cluster 'https://k': no credential: plugin 'plugin'")
 
 
 @pytest.mark.parametrize(

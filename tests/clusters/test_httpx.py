@@ -60,14 +60,6 @@ async def async_pieces() -> AsyncIterator[bytes]:
     yield b"{}"
 
 
-def test_building_a_client_runs_nothing(door: Door, kube: Kube) -> None:
-    session = kube.session()
-    door.client(session).close()
-    asyncio.run(door.async_client(session).aclose())
-    door.auth(session)
-    assert kube.runs() == 0
-
-
 @pytest.mark.parametrize("make", [pieces, lambda: BytesIO(b"{}")], ids=["iterator", "file"])
 def test_body_that_was_used_up_is_not_sent_again(
     door: Door, kube: Kube, server: ApiServer, make: Callable[[], Iterator[bytes]]

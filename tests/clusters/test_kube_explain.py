@@ -472,42 +472,25 @@ def test_an_older_server_is_asked_for_its_version(kube: Kube, server: ApiServer)
 
 
 @pytest.mark.parametrize(
-    ("fields", "trap"),
+    ("plugin", "cluster", "user", "trap"),
     [
-        ({"apiVersion": "client.authentication.k8s.io/v1alpha1"}, "v1alpha1"),
-        ({"interactiveMode": "Always"}, "interactive-always"),
-        ({"command": "./plugin"}, "relative-command"),
-        ({"command": "no-such-plugin"}, "not-in-path"),
-        ({"command": "sh", "env": [{"name": "PATH", "value": "/x"}]}, "configured-path"),
-        ({"command": "~/plugin"}, "tilde"),
+        ({"apiVersion": "client.authentication.k8s.io/v1alpha1"}, {}, {}, "v1alpha1"),
+        ({"interactiveMode": "Always"}, {}, {}, "interactive-always"),
+        ({"command": "./plugin"}, {}, {}, "relative-command"),
+        ({"command": "no-such-plugin"}, {}, {}, "not-in-path"),
+        ({"command": "sh", "env": [{"name": "PATH", "value": "/x"}]}, {}, {}, "configured-path"),
+        ({"command": "~/plugin"}, {}, {}, "tilde"),
+        ({}, {"server": "http://127.0.0.1:1"}, {}, "http-server"),
+        ({}, {"insecure-skip-tls-verify": True}, {}, "insecure-tls"),
+        ({}, {"proxy-url": "http://me:s-word@127.0.0.1:1"}, {}, "http-proxy"),
+        ({}, {}, {"token": TOKEN}, "static-beside-exec"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_traps_of_a_plugin(kube: Kube, server: ApiServer, fields: dict[str, object], trap: str) -> None:
-    kube.write(server.url, user=exec_section(kube, **fields))
-    _, traps, _ = explain(kube, "--no-run")
-    assert trap in traps
-
-
-@pytest.mark.parametrize(
-    ("cluster", "user", "trap"),
-    [
-        ({"server": "http://127.0.0.1:1"}, None, "http-server"),
-        ({"insecure-skip-tls-verify": True}, None, "insecure-tls"),
-        ({"proxy-url": "http://me:s-word@127.0.0.1:1"}, None, "http-proxy"),
-        ({}, {"token": TOKEN}, "static-beside-exec"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_traps_of_a_cluster_and_a_user(
-    kube: Kube,
-    server: ApiServer,
-    cluster: dict[str, object],
-    user: dict[str, object] | None,
-    trap: str,
+def test_traps(
+    kube: Kube, plugin: dict[str, object], cluster: dict[str, object], user: dict[str, object], trap: str
 ) -> None:
-    address = str(cluster.pop("server", server.url))
-    kube.write(address, user={**kube.exec_user(), **(user or {})}, cluster=cluster)
+    kube.write("https://127.0.0.1:1", user={**exec_section(kube, **plugin), **user}, cluster=cluster)
     _, traps, _ = explain(kube, "--no-run")
     assert trap in traps
     assert "s-word" not in str(traps)

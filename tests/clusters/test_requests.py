@@ -71,11 +71,6 @@ class Closing(io.BytesIO):
         return data
 
 
-def test_mounting_runs_nothing(kube: Kube) -> None:
-    kube.session().mount_requests(requests.Session()).close()
-    assert kube.runs() == 0
-
-
 @pytest.mark.parametrize(
     ("server", "url", "is_cluster"),
     [

@@ -53,11 +53,8 @@ def shared() -> Iterator[Path]:
 
 def judge(path: Path | str) -> str:
     """The verdict on a path that is read now."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        return why_untrusted(str(path), os.fstat(fd))
-    finally:
-        os.close(fd)
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
+        return why_untrusted(str(path), os.fstat(stream.fileno()))
 
 
 @contextlib.contextmanager
@@ -67,6 +64,18 @@ def acting_as(uid: int) -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+@contextlib.contextmanager
+def pipe(uid: int | None = None) -> Iterator[Path]:
+    """The path of a pipe without a name, made by a user."""
+    with acting_as(uid) if uid is not None else contextlib.nullcontext():
+        ends = os.pipe()
+    try:
+        yield Path(f"/dev/fd/{ends[0]}")
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 # The file itself
@@ -115,58 +124,41 @@ def test_what_is_no_file_is_not_trusted_even_if_it_is_ours(config: Path, path: s
 def test_a_named_pipe_that_has_lost_its_name_is_still_none_of_a_shells(config: Path) -> None:
     config.unlink()
     os.mkfifo(config, 0o600)
-    fd = os.open(config, os.O_RDONLY | os.O_NONBLOCK)
-    try:
+    with open(os.open(config, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
         config.unlink()
-        assert why_untrusted(f"/dev/fd/{fd}", os.fstat(fd)) == "it is a named pipe, expected a regular file"
-    finally:
-        os.close(fd)
+        read = os.fstat(stream.fileno())
+        found = why_untrusted(f"/dev/fd/{stream.fileno()}", read)
+    assert found == "it is a named pipe, expected a regular file"
 
 
 def test_an_unnamed_pipe_of_our_own_is_trusted() -> None:
     """As a shell makes one for ``<(...)``, and for what stands before ``|``."""
-    ends = os.pipe()
-    try:
-        assert judge(f"/dev/fd/{ends[0]}") == ""
-    finally:
-        for end in ends:
-            os.close(end)
+    with pipe() as path:
+        assert judge(path) == ""
 
 
 @root
 def test_an_unnamed_pipe_of_somebody_else_is_not_trusted() -> None:
-    with acting_as(NOBODY):
-        ends = os.pipe()
-    try:
-        assert judge(f"/dev/fd/{ends[0]}") == f"it belongs to user {NOBODY}"
-    finally:
-        for end in ends:
-            os.close(end)
+    with pipe(NOBODY) as path:
+        assert judge(path) == f"it belongs to user {NOBODY}"
 
 
 @root
 def test_somebody_elses_link_to_a_pipe_of_ours_is_not_trusted(shared: Path) -> None:
     """They would choose which of our descriptors is read as a kubeconfig."""
-    ends = os.pipe()
     link = shared / "config"
-    link.symlink_to(f"/dev/fd/{ends[0]}")
-    os.chown(link, NOBODY, -1, follow_symlinks=False)
-    try:
+    with pipe() as path:
+        link.symlink_to(path)
+        os.chown(link, NOBODY, -1, follow_symlinks=False)
         assert judge(link) == f"the link {link} belongs to user {NOBODY}"
-    finally:
-        for end in ends:
-            os.close(end)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="opens the file of a descriptor again")
 def test_a_file_without_a_name_that_a_shell_hands_on_is_trusted(config: Path) -> None:
     """A here-document of some shells."""
-    fd = os.open(config, os.O_RDONLY)
-    try:
+    with config.open("rb") as stream:
         config.unlink()
-        assert judge(f"/dev/fd/{fd}") == ""
-    finally:
-        os.close(fd)
+        assert judge(f"/dev/fd/{stream.fileno()}") == ""
 
 
 # Groups
@@ -376,12 +368,8 @@ def test_a_path_into_nothing_is_not_trusted_even_for_a_pipe(config: Path, target
     path = config.parent / "path"
     if target:
         path.symlink_to(target)
-    ends = os.pipe()
-    try:
-        assert why_untrusted(str(path), os.fstat(ends[0])) == "it was removed while it was read"
-    finally:
-        for end in ends:
-            os.close(end)
+    with pipe() as own:
+        assert why_untrusted(str(path), own.stat()) == "it was removed while it was read"
 
 
 @root
