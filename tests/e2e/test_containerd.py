@@ -29,7 +29,7 @@ from keyferry import (
     pull_async,
 )
 from keyferry.pulls.cri import Runtime, connect_runtime
-from support.commands import plain_pod, run_keyferry
+from support.commands import plain_pod, run_in_process
 from support.images import build, noise
 from support.kubelets import Processes
 from support.plugins import Node, provider_entry, wait_until
@@ -99,7 +99,7 @@ def test_the_command_pulls_into_the_runtime_with_what_a_plugin_gives(
     image = world.put("tls", "command/app")
     config = plugin_of(world, node, "tls", "alice", USERS["alice"])
     options = [*config, *world.options("runtime", tmp_path), "--root", str(tmp_path / "root")]
-    done = run_keyferry("pull", image, *options, "-o", "json")
+    done = run_in_process("pull", image, *options, "-o", "json")
     assert done.returncode == 0, done.stderr
     (item,) = json.loads(done.stdout)["items"]
     found = runtime.find_image(image)
@@ -108,10 +108,10 @@ def test_the_command_pulls_into_the_runtime_with_what_a_plugin_gives(
     assert found.digests[0].endswith(item["digest"])
     assert item["credential"]["source"] == {"kind": "provider", "name": "plugin"}
     assert item["recorded"]["everyPodOfTheNode"] is True
-    again = run_keyferry("pull", image, *options)
+    again = run_in_process("pull", image, *options)
     assert "every pod of the node may use it" in again.stdout
     write_login(node, world.host("tls"), "alice", "another-word")
-    refused = run_keyferry("pull", image, *options, "--pull-policy", "Always")
+    refused = run_in_process("pull", image, *options, "--pull-policy", "Always")
     assert refused.returncode == 5
     assert "alice of provider plugin: refused: " in refused.stderr
     assert "401 Unauthorized" in refused.stderr
@@ -129,16 +129,16 @@ def test_beside_a_kubelet_a_private_image_is_pulled_only_for_every_pod(
     words = ["pull", image, *world.options("runtime", tmp_path), "--secret", secret]
     with processes.kubelet(f"--container-runtime-endpoint=unix://{world.containerd.socket}") as pid:
         for more in ([], ["--root", str(tmp_path / "root")], ["--no-kubelet"]):
-            done = run_keyferry(*words, *more)
+            done = run_in_process(*words, *more)
             assert done.returncode == 3, done.stderr
             assert f"a kubelet (process {pid}) uses the container runtime at" in done.stderr
             assert "--preload" in done.stderr
         assert runtime.find_image(image) is None
         assert (intents_in(tmp_path / "root"), records_in(tmp_path / "root")) == ([], {})
-        told = run_keyferry(*words, "--preload")
+        told = run_in_process(*words, "--preload")
         assert told.returncode == 0, told.stderr
     assert runtime.find_image(image) is not None
-    again = run_keyferry(*words, "--pull-policy", "Always")
+    again = run_in_process(*words, "--pull-policy", "Always")
     assert again.returncode == 0, "and without a kubelet nobody has to be told"
 
 
@@ -243,17 +243,17 @@ def test_never_does_not_tell_an_image_that_is_there_from_one_that_is_not(
     image = world.put("basic", "never/app")
     options = [*world.options("runtime", tmp_path), "--root", str(tmp_path), "--policy", "AlwaysVerify"]
     secret = write_secret(tmp_path, "of-alice", world.host("basic"), "alice", USERS["alice"])
-    assert run_keyferry("pull", image, *options, "--secret", secret).returncode == 0
+    assert run_in_process("pull", image, *options, "--secret", secret).returncode == 0
     absent = image.replace("never/app", "never/xyz")
     tellings = []
     for name in (image, absent):
-        done = run_keyferry("pull", name, *options, "--pull-policy", "Never", "-o", "json")
+        done = run_in_process("pull", name, *options, "--pull-policy", "Never", "-o", "json")
         assert done.returncode == 1
         (item,) = json.loads(done.stdout)["items"]
         tellings.append((json.dumps({**item, "seconds": 0}) + done.stderr).replace(absent, image))
     assert tellings[0] == tellings[1]
     assert "ErrImageNeverPull" in tellings[0]
-    allowed = run_keyferry("pull", image, *options, "--pull-policy", "Never", "--secret", secret)
+    allowed = run_in_process("pull", image, *options, "--pull-policy", "Never", "--secret", secret)
     assert allowed.returncode == 0
 
 
@@ -281,7 +281,7 @@ def test_a_pull_that_is_killed_never_leaves_an_image_that_strangers_may_use(
         records.close()
         world.containerd.remove(image)
     assert interrupted
-    done = run_keyferry("pull", image, "--root", str(root), *options)
+    done = run_in_process("pull", image, "--root", str(root), *options)
     assert done.returncode == 0, done.stderr
     assert intents_in(root) == []
 
@@ -357,16 +357,16 @@ def test_a_process_that_dies_between_pull_and_record_is_settled_by_the_next(
     assert (intents_in(tmp_path), records_in(tmp_path)) == ([image], {})
     assert load_records(str(tmp_path)).decide(image, found.id).rule == "no-record"
     options = ["--root", str(tmp_path), "--cri", str(world.containerd.socket)]
-    shown = run_keyferry("records", "recover", *options)
+    shown = run_in_process("records", "recover", *options)
     assert (shown.returncode, intents_in(tmp_path)) == (1, [image])
     assert "nobody: access is verified" in shown.stdout
-    assert run_keyferry("records", "recover", *options, "--yes").returncode == 0
+    assert run_in_process("records", "recover", *options, "--yes").returncode == 0
     assert (intents_in(tmp_path), records_in(tmp_path)) == ([], {found.id: {}})
     assert load_records(str(tmp_path)).decide(image, found.id).must_pull
-    pruned = run_keyferry("records", "prune", *options, "--until", "2100-01-01T00:00:00Z", "--yes")
+    pruned = run_in_process("records", "prune", *options, "--until", "2100-01-01T00:00:00Z", "--yes")
     assert (pruned.returncode, list(records_in(tmp_path))) == (0, [found.id])
     world.containerd.remove(image)
-    pruned = run_keyferry("records", "prune", *options, "--until", "2100-01-01T00:00:00Z", "--yes")
+    pruned = run_in_process("records", "prune", *options, "--until", "2100-01-01T00:00:00Z", "--yes")
     assert (pruned.returncode, records_in(tmp_path)) == (0, {}), pruned.stderr
 
 
@@ -418,7 +418,7 @@ def test_what_is_missing_or_cannot_be_reached_is_told_apart(world: World, tmp_pa
         with pytest.raises(ImagePullError) as caught:
             pull(image, PullOptions(pull_secrets=[secret]), cri=str(world.containerd.socket))
         assert caught.value.kind == cause
-        done = run_keyferry("pull", image, *world.options("runtime", tmp_path), "--secret",
+        done = run_in_process("pull", image, *world.options("runtime", tmp_path), "--secret",
                             write_secret(tmp_path, "s", image.partition("/")[0], "alice", USERS["alice"]))  # fmt: skip
         assert done.returncode == {"not-found": 1, "unreachable": 6}[cause]
 
@@ -445,7 +445,7 @@ def test_a_pull_that_takes_too_long_stays_noted(world: World, tmp_path: Path) ->
     with silent_server() as port:
         image = f"127.0.0.1:{port}/team/app:v1"
         options = ["--root", str(tmp_path), "--pull-timeout", "0.5", *world.options("runtime", tmp_path)]
-        done = run_keyferry("pull", image, *options)
+        done = run_in_process("pull", image, *options)
     assert done.returncode == 124, done.stderr
     assert intents_in(tmp_path) == [image]
 
@@ -456,17 +456,17 @@ def test_explain_asks_the_runtime_and_the_records(world: World, node: Node, tmp_
     config = plugin_of(world, node, "tls", "nobody", "x")
     root = ["--root", str(tmp_path / "root"), "--cri", f"unix://{world.containerd.socket}"]
     alice = write_secret(tmp_path, "of-alice", world.host("basic"), "alice", USERS["alice"])
-    absent = run_keyferry("pull", image, *config, *root, "--secret", alice)
+    absent = run_in_process("pull", image, *config, *root, "--secret", alice)
     assert absent.returncode == 0, absent.stderr
-    done = run_keyferry("explain", image, *config, *root, "--secret", alice, "-o", "wide")
+    done = run_in_process("explain", image, *config, *root, "--secret", alice, "-o", "wide")
     expected = "the image is on the node, and this pod may use it without a pull: the pod has a credential"
     assert expected in done.stdout
-    done = run_keyferry("explain", image, *config, *root, *plain_pod(tmp_path), "-o", "json")
+    done = run_in_process("explain", image, *config, *root, *plain_pod(tmp_path), "-o", "json")
     access = json.loads(done.stdout)["access"]
     assert (access["mustPull"], access["rule"]) == (True, "stranger")
-    done = run_keyferry("explain", image, *config, *root, "-o", "json")
+    done = run_in_process("explain", image, *config, *root, "-o", "json")
     assert json.loads(done.stdout)["access"]["outcome"] == "unknown"
-    missing = run_keyferry(
+    missing = run_in_process(
         "explain", f"{world.host('basic')}/explained/none:v1", *config, *root, "-o", "wide"
     )
     assert "the image must be pulled: the image is not on the node" in missing.stdout

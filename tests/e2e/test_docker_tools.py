@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.agents import running_agent
-from support.commands import run_keyferry
+from support.commands import run_in_process
 from support.parts import need
 from support.plugins import Node, write_executable
 from support.registry import Registry, basic, make_image, running
@@ -126,7 +126,7 @@ def test_a_default_port_is_installed_as_images_have_it(machine: Machine, tmp_pat
     node.recording(auth={host: LOGIN})
     node.load()
     path = str(tmp_path / "auth.json")
-    assert run_keyferry("bridge", "docker", "install", host, "--docker-config", path).returncode == 0
+    assert run_in_process("bridge", "docker", "install", host, "--docker-config", path).returncode == 0
     env = {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(node.bin_dir)}
     words = ("inspect", "--authfile", path, f"docker://{host}/team/app")
     assert machine.run(need("skopeo"), *words, **env).returncode != 0

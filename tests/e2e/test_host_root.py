@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import plain_pod, run_keyferry
+from support.commands import plain_pod, run_in_process
 from support.host_root import IMAGE
 from support.parts import need, root
 from support.plugins import provider_entry, write_config, write_executable
@@ -61,13 +61,13 @@ def test_a_plugin_runs_with_its_own_systems_libraries(debian: Path, tmp_path: Pa
     (debian / "etc/eks/image-credential-provider").symlink_to("/usr/share/eks")
     words = [*plain_pod(tmp_path), "--host-root", str(debian)]
 
-    explained = run_keyferry("explain", IMAGE, *words, "-o", "json")
+    explained = run_in_process("explain", IMAGE, *words, "-o", "json")
     assert explained.returncode == 0, explained.stdout + explained.stderr
     document = json.loads(explained.stdout)
     assert document["config"]["path"] == "/etc/eks/image-credential-provider/config.json"
     assert [each["username"] for each in document["credentials"]] == ["node"]
 
-    got = run_keyferry("get", IMAGE, *words, "--reveal", "-o", "json")
+    got = run_in_process("get", IMAGE, *words, "--reveal", "-o", "json")
     version = subprocess.run(
         ["chroot", str(debian), "/usr/bin/python3", "-c", "import sys; print(sys.version.split()[0])"],
         capture_output=True, text=True, check=True,

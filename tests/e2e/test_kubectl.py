@@ -15,7 +15,7 @@ import pytest
 
 from support.api_server import ApiServer
 from support.certificates import Authority, Pair, key_pem, make_certificate, make_key
-from support.commands import run_keyferry
+from support.commands import run_in_process
 from support.kube import OTHER, TOKEN, Kube, credential, kube_in, pair_fields
 from support.parts import need
 from support.plugins import write_executable
@@ -133,7 +133,7 @@ def test_contexts_agree_with_kubectls(kubectl: str, tmp_path: Path) -> None:
     env = {"KUBECONFIG": f"{first}:{tmp_path}/missing:{second}", "HOME": str(tmp_path)}
     command = [kubectl, "config", "get-contexts"]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **env})
-    listed = json.loads(run_keyferry("kube", "contexts", "-o", "json", cwd=None, **env).stdout)["contexts"]
+    listed = json.loads(run_in_process("kube", "contexts", "-o", "json", cwd=None, **env).stdout)["contexts"]
     ours = [
         ("*" if each["current"] else "", each["name"], each["cluster"], each["user"], each["namespace"])
         for each in listed
@@ -164,7 +164,7 @@ def both(
 ) -> tuple[subprocess.CompletedProcess[str], subprocess.CompletedProcess[str]]:
     """What kubectl and keyferry make of one kubeconfig."""
     theirs = run_kubectl(kubectl, kube, "get", "--raw", "/version")
-    return theirs, run_keyferry("kube", "raw", "/version", "--kubeconfig", str(kube.path), KUBERC="off")
+    return theirs, run_in_process("kube", "raw", "/version", "--kubeconfig", str(kube.path), KUBERC="off")
 
 
 def test_neither_takes_a_common_name_for_a_name(kubectl: str, inner: Kube, authority: Authority) -> None:
@@ -210,6 +210,6 @@ def test_an_answer_that_has_ended_already_serves_one_request_here(
     assert server.seen == []
     runs = inner.runs()
     assert runs > 1
-    ours = run_keyferry("kube", "raw", "/version", "--kubeconfig", str(inner.path), KUBERC="off")
+    ours = run_in_process("kube", "raw", "/version", "--kubeconfig", str(inner.path), KUBERC="off")
     assert (ours.returncode, inner.runs()) == (0, runs + 1)
     assert [seen.serial for seen in server.seen] == [pairs[runs].serial]

@@ -15,7 +15,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pytest
 
 from support.agents import RunningAgent, running_agent
-from support.commands import run_keyferry
+from support.commands import run_in_process
 from support.parts import need, root
 from support.plugins import Node, provider_entry, write_config, write_executable
 from support.registry import Registry, basic, make_image, running
@@ -120,7 +120,7 @@ class Snapshotter:
 def test_a_lazy_snapshotter_gets_credentials_that_rotate(world: World) -> None:
     """Its service has a docker config of its own, the helper on its PATH, and nothing else."""
     config = world.folder / "docker" / "config.json"
-    done = run_keyferry("bridge", "docker", "install", world.registry.host, "--docker-config", str(config))
+    done = run_in_process("bridge", "docker", "install", world.registry.host, "--docker-config", str(config))
     assert done.returncode == 0, done.stderr
     environ = {
         "PATH": "/usr/bin:/bin",
