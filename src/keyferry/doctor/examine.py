@@ -53,8 +53,8 @@ def _elsewhere(facts: NodeFacts, hints: Hints) -> Iterator[HealthSection]:
     yield HealthSection(
         title="what was looked for",
         lines=(
-            make_line(unknown, "kubelet", f"a running kubelet, k3s or RKE2: none is visible{unseen}"),
-            make_line(unknown, "provider config", f"a provider config: none in {places}"),
+            make_line(unknown, "kubelet", f"no kubelet, k3s or RKE2 is seen to run{unseen}"),
+            make_line(unknown, "provider config", f"none in {places}"),
         ),
     )
     lines = []
