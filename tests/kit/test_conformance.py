@@ -36,6 +36,7 @@ from support.kit_plugins import (
     write_plugin,
     write_python_plugin,
 )
+from support.kube import Kube
 from support.plugins import is_running, provider_entry, wait_until, write_config, write_executable
 from support.terminal import keyferry_on_terminal
 
@@ -516,18 +517,9 @@ def kubeconfig(folder: Path, plugin: Path) -> Path:
         "interactiveMode": "Never",
         "provideClusterInfo": True,
     }
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://cluster.example:6443"}}],
-        "users": [{"name": "u", "user": {"exec": exec_section}}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(document))
-    path.chmod(0o600)
-    return path
+    kube = Kube(folder)
+    kube.write("https://cluster.example:6443", user={"exec": exec_section})
+    return kube.path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of files")

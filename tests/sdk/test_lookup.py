@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from keyferry import Pod, ServiceAccount, StaticAccount, load_cluster, load_providers
+from keyferry import ClusterSession, Pod, ServiceAccount, StaticAccount, load_cluster, load_providers
 from keyferry.errors import PluginExitError
 from support.certificates import key_pem, make_certificate, make_key
-from support.plugins import Node, write_config
+from support.kube import Kube
+from support.plugins import Node, provider_entry, write_config
 from support.sdk_plugins import CLUSTER_GROUP, IMAGE_GROUP, cluster_plugin, image_plugin, write_plugin
 
 IMAGE = "registry.example/team/app:v1"
@@ -45,21 +45,16 @@ def test_a_service_account_reaches_the_function(node: Node) -> None:
 name = request.service_account_annotations["example.com/user"]
 return Response.for_image(request, name, request.service_account_token)"""
     write_plugin(node.bin_dir / "plugin", image_plugin(body))
-    node.provider(
-        tokenAttributes={
-            "serviceAccountTokenAudience": "registry",
-            "cacheType": "Token",
-            "requireServiceAccount": True,
-            "requiredServiceAccountAnnotationKeys": ["example.com/user"],
-        }
-    )
+    attributes = {
+        "serviceAccountTokenAudience": "registry",
+        "cacheType": "Token",
+        "requireServiceAccount": True,
+        "requiredServiceAccountAnnotationKeys": ["example.com/user"],
+    }
+    write_config(node.config, [provider_entry(tokenAttributes=attributes)])
     account = ServiceAccount(uid="uid-1", annotations={"example.com/user": "robot"})
-    write_config(node.config, node.entries)
-    providers = load_providers(
-        node.config,
-        node.bin_dir,
-        service_accounts=StaticAccount(account=account, token_text="sa-token-value"),
-    )
+    accounts = StaticAccount(account=account, token_text="sa-token-value")
+    providers = load_providers(node.config, node.bin_dir, service_accounts=accounts)
     (credential,) = providers.lookup(IMAGE, pod=POD).credentials
     assert (credential.username, credential.password) == ("robot", "sa-token-value")
 
@@ -80,38 +75,24 @@ return Response()"""
     assert (empty.credentials, empty.failures) == ((), ())
 
 
-def kubeconfig(folder: Path, command: Path, version: str) -> Path:
-    """A kubeconfig whose user is a plugin."""
+def session_of(folder: Path, plugin: str, version: str = "v1") -> ClusterSession:
+    """A session with the cluster plugin of this source."""
     user = {
-        "exec": {
-            "apiVersion": f"{CLUSTER_GROUP}/{version}",
-            "command": str(command),
-            "interactiveMode": "Never",
-            "provideClusterInfo": True,
-        }
+        "apiVersion": f"{CLUSTER_GROUP}/{version}",
+        "command": str(write_plugin(folder / "plugin", plugin)),
+        "interactiveMode": "Never",
+        "provideClusterInfo": True,
     }
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": user}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(document))
-    path.chmod(0o600)
-    return path
+    kube = Kube(folder)
+    kube.write("https://127.0.0.1:1", user={"exec": user})
+    return load_cluster(kubeconfig=kube.path, trust=True)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_a_session_gets_its_token(tmp_path: Path, version: str) -> None:
     """A kubeconfig that names the plugin gives an authenticated session, for the cluster it is told of."""
-    command = write_plugin(
-        tmp_path / "plugin", cluster_plugin("return ExecResponse(token='for-' + request.cluster.server[8:])")
-    )
-    session = load_cluster(kubeconfig=kubeconfig(tmp_path, command, version), trust=True)
-    credential = session.grant().credential
+    plugin = cluster_plugin("return ExecResponse(token='for-' + request.cluster.server[8:])")
+    credential = session_of(tmp_path, plugin, version).grant().credential
     assert credential is not None
     assert (credential.token, credential.certificate_pem) == ("for-127.0.0.1:1", "")
 
@@ -121,9 +102,8 @@ def test_a_certificate_and_its_end_arrive(tmp_path: Path) -> None:
     key = make_key()
     pair = (make_certificate(key), key_pem(key))
     parts = f"client_certificate_data={pair[0]!r}, client_key_data={pair[1]!r}"
-    body = f"return ExecResponse(token='t', expires_at=2000000000.9, {parts})"
-    command = write_plugin(tmp_path / "plugin", cluster_plugin(body))
-    credential = load_cluster(kubeconfig=kubeconfig(tmp_path, command, "v1"), trust=True).grant().credential
+    plugin = cluster_plugin(f"return ExecResponse(token='t', expires_at=2000000000.9, {parts})")
+    credential = session_of(tmp_path, plugin).grant().credential
     assert credential is not None
     assert (credential.token, credential.certificate_pem, credential.key_pem) == ("t", *pair)
     assert credential.expires_ns == 2_000_000_000 * 10**9
