@@ -74,10 +74,23 @@ def test_a_broken_promise_is_found_by_its_code_alone(code: str, tmp_path: Path) 
     assert set(report.failed_codes) == {code, *broken.also}, shown(report)
 
 
-@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
-def test_a_good_plugin_in_plain_shell_passes(kind: PluginKind, tmp_path: Path) -> None:
-    """A shell script can keep every promise; a child that ends by itself, a moment later, is not left behind."""
-    good = Broken({"before": "first && (sleep 0.1) </dev/null >/dev/null 2>&1 &"}, kind=kind)
+# A child that ends by itself, a moment later, is not left behind.
+PARTING = "first && (sleep 0.1) </dev/null >/dev/null 2>&1 &"
+# As klog.Fatalf and the AWS CLI end: with a message it is a refusal like any other.
+EXIT_255 = 'echo "plugin: $1" >&2; exit 255'
+GOOD = {
+    "image": Broken({"before": PARTING}),
+    "cluster": cluster({"before": PARTING}),
+    "certificate": answering({**matching_pair(), "expirationTimestamp": "2034-01-01T00:00:00Z"}),
+    "cache shorter than its token": always(response(auth={"registry.example": ("user", jwt(3600))})),
+    "image, refusing with 255": Broken({"failing": EXIT_255}),
+    "cluster, refusing with 255": cluster({"failing": EXIT_255}),
+}
+
+
+@pytest.mark.parametrize("good", GOOD.values(), ids=GOOD)
+def test_a_good_plugin_in_plain_shell_passes(good: Broken, tmp_path: Path) -> None:
+    """A shell script can keep every promise."""
     report = examine(plugin_at(write_plugin(tmp_path, good), good))
     assert report.failed_codes == (), shown(report)
     assert report.is_clean
@@ -86,13 +99,6 @@ def test_a_good_plugin_in_plain_shell_passes(kind: PluginKind, tmp_path: Path) -
 def test_a_good_plugin_in_python_passes(tmp_path: Path) -> None:
     """So can a few lines of Python."""
     report = examine(plugin_at(write_python_plugin(tmp_path)))
-    assert report.failed_codes == (), shown(report)
-
-
-def test_a_good_plugin_with_a_certificate_passes(tmp_path: Path) -> None:
-    """A cluster plugin may answer with a certificate and key."""
-    good = answering({**matching_pair(), "expirationTimestamp": "2034-01-01T00:00:00Z"})
-    report = examine(plugin_at(write_plugin(tmp_path, good), good))
     assert report.failed_codes == (), shown(report)
 
 
@@ -135,13 +141,6 @@ def assert_uncomparable(report: Report, code: str) -> None:
     assert "cannot be compared" in result.reason
 
 
-def test_a_cache_shorter_than_its_token_is_fine(tmp_path: Path) -> None:
-    """A token that ends after the cache does breaks no promise."""
-    good = always(response(auth={"registry.example": ("user", jwt(3600))}))
-    report = examine(plugin_at(write_plugin(tmp_path, good), good), only={"KP111"})
-    assert report.failed_codes == (), shown(report)
-
-
 LEFT = {
     # A daemon in a session of its own is found by the mark that it carries.
     "daemon": ("setsid sh -c 'echo $$ >{pid}; exec sleep 300' </dev/null >/dev/null 2>&1", "KP324"),
@@ -173,14 +172,6 @@ def test_a_plugin_that_hangs_keeps_no_promise(kind: PluginKind, tmp_path: Path) 
     assert {result.status for result in unchecked} == {Status.UNCHECKED}
     # Nobody says that there is no /proc here.
     assert all(result.reason and "/proc" not in result.reason for result in unchecked)
-
-
-@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
-def test_a_refusal_by_status_255_breaks_no_promise(kind: PluginKind, tmp_path: Path) -> None:
-    """As klog.Fatalf and the AWS CLI end: with a message it is a refusal like any other."""
-    broken = Broken({"failing": 'echo "plugin: $1" >&2; exit 255'}, kind=kind)
-    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
-    assert report.failed_codes == (), shown(report)
 
 
 LEAKED = "Zq7-leaked-into-a-key"
