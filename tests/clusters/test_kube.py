@@ -167,19 +167,18 @@ def test_reveal_of_a_certificate_is_a_no(kube: Kube, authority: Authority) -> No
     assert "has no token" in done.stderr
 
 
-@pytest.mark.parametrize("field", ["token", "tokenFile"])
-def test_a_static_token_is_carried_too(kube: Kube, server: ApiServer, field: str) -> None:
-    path = kube.folder / "token.txt"
+@pytest.mark.parametrize("means", ["token", "tokenFile", "certificate"])
+def test_a_static_credential_is_carried_too(
+    kube: Kube, server: ApiServer, authority: Authority, means: str
+) -> None:
+    path, pair = kube.folder / "token.txt", authority.client()
     path.write_text(f"{TOKEN}\n")
-    kube.write(server.url, user={field: TOKEN if field == "token" else str(path)})
-    assert json.loads(keyferry_kube(kube, "token").stdout)["status"] == {"token": TOKEN}
-
-
-def test_a_static_certificate_is_carried_too(kube: Kube, server: ApiServer, authority: Authority) -> None:
-    pair = authority.client()
-    kube.write(server.url, user=pair_fields(pair))
-    status = json.loads(keyferry_kube(kube, "token").stdout)["status"]
-    assert status == {"clientCertificateData": pair.certificate, "clientKeyData": pair.key}
+    user = {means: str(path) if means == "tokenFile" else TOKEN}
+    kube.write(server.url, user=pair_fields(pair) if means == "certificate" else user)
+    carried = {"token": TOKEN}
+    if means == "certificate":
+        carried = {"clientCertificateData": pair.certificate, "clientKeyData": pair.key}
+    assert json.loads(keyferry_kube(kube, "token").stdout)["status"] == carried
 
 
 @pytest.mark.parametrize(

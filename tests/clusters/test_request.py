@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Self
 
 import pytest
 
@@ -167,48 +166,40 @@ def test_the_kubeconfigs_proxy_goes_before_the_environments(
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@contextlib.contextmanager
+def endless_server(head: bytes, most: int) -> Iterator[tuple[int, list[int]]]:
+    """A server that sends a head and then a body, up to *most* bytes: its port, and the pieces that were taken."""
+    data = b"a" * (1 << 16)
+    chunk = b"10000\r\n" + data + b"\r\n" if b"chunked" in head else data
+    taken: list[int] = []
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client, contextlib.suppress(OSError):
+            client.recv(65536)
+            client.sendall(head)
+            while sum(taken) < most:
+                client.sendall(chunk)
+                taken.append(len(data))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield int(listener.getsockname()[1]), taken
+        thread.join()
+
+
 @pytest.mark.parametrize("head", ["Transfer-Encoding: chunked", "Connection: close"])
 @pytest.mark.parametrize("status", ["201 Created", "403 Forbidden"])
 def test_a_body_without_an_end_is_read_no_further_than_the_limit(kube: Kube, status: str, head: str) -> None:
     """What whoami reads into memory has a bound, whatever the server goes on to send."""
-    with EndlessServer(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n".encode()) as server:
-        kube.write(f"http://127.0.0.1:{server.port}")
+    most = 128 << 20
+    with endless_server(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n".encode(), most) as (port, taken):
+        kube.write(f"http://127.0.0.1:{port}")
         done = keyferry_kube(kube, "whoami")
     assert done.returncode == 5
     assert len(done.stderr) < 1000
-    assert 0 < server.sent < server.most
-
-
-class EndlessServer:
-    """A server that sends a head and then a body, up to *most* bytes; *sent* of them were taken."""
-
-    most = 128 << 20
-
-    def __init__(self, head: bytes) -> None:
-        self._head = head
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self.port = int(self._listener.getsockname()[1])
-        self.sent = 0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._thread.join()
-        self._listener.close()
-
-    def _serve(self) -> None:
-        data = b"a" * (1 << 16)
-        chunk = b"10000\r\n" + data + b"\r\n" if b"chunked" in self._head else data
-        client, _ = self._listener.accept()
-        with client, contextlib.suppress(OSError):
-            client.recv(65536)
-            client.sendall(self._head)
-            while self.sent < self.most:
-                client.sendall(chunk)
-                self.sent += len(data)
+    assert 0 < sum(taken) < most
 
 
 def test_a_port_that_is_none_is_the_kubeconfigs_fault(kube: Kube) -> None:

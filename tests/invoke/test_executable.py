@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.bridge.kubelet_install import python_shim
-from keyferry.invoke.executable import LookPathResult, base_name, clean_path, look_path
+from keyferry.invoke.executable import LookPathResult, clean_path, look_path
 from keyferry.invoke.shim import MARK, MAX_SHIM_BYTES, is_shim, plugin_behind, program_behind
 from support.plugins import write_executable
 
@@ -22,11 +22,6 @@ from support.plugins import write_executable
 )  # fmt: skip
 def test_paths_are_cleaned_as_by_go(path: str, cleaned: str) -> None:
     assert clean_path(path) == cleaned
-
-
-@pytest.mark.parametrize(("path", "name"), [("/a/b", "b"), ("b", "b"), ("/", "/")])
-def test_the_last_part_of_a_path_is_its_name(path: str, name: str) -> None:
-    assert base_name(path) == name
 
 
 def test_a_program_is_looked_for_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
