@@ -469,7 +469,9 @@ def test_a_lifetime_is_believed_up_to_twelve_hours(
     "secret",
     [
         "ya29.a0AfH6SM-x_y",
-        "1//0gSecretRefresh",
+        "1//0gSecret/Refresh+x=",
+        "4//0gSecretCode",
+        "AIzaSySecretKey",
         "GOCSPX-abc_def-1",
         "eyJhbGciOiJSUzI1NiJ9.e30.sig",
         "plain-known",
