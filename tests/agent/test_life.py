@@ -87,55 +87,52 @@ def test_a_stop_is_clean_and_leaves_nothing(start: Starter) -> None:
     assert words == ["ready socket", "stopping connections", "stopped"]
 
 
-def test_a_request_under_way_is_answered_before_the_end(node: Node, start: Starter) -> None:
+def test_a_request_under_way_is_answered_before_the_end(node: Node) -> None:
     node.recording(before='until [ -e "$HERE/go" ]; do sleep 0.05; done')
-    agent = start()
     answers: list[int] = []
-    asking = threading.Thread(target=lambda: answers.append(agent.look_up(IMAGE).status))
-    asking.start()
-    wait_until(node.runs, "the run")
-    agent.process.send_signal(signal.SIGTERM)
-    wait_until(lambda: " stopping " in agent.log, "the end")
-    node.file("go").touch()
-    asking.join()
+    with agent_here(node) as agent:
+        asking = threading.Thread(target=lambda: answers.append(agent.look_up(IMAGE).status))
+        asking.start()
+        wait_until(node.runs, "the run")
+        agent.begin_to_stop()
+        wait_until(lambda: " stopping " in agent.log, "the end")
+        node.file("go").touch()
+        asking.join()
     assert answers == [200]
-    assert agent.process.wait(PATIENCE_SECONDS) == 0
 
 
-def test_no_plugin_is_started_during_the_end(node: Node, start: Starter) -> None:
+def test_no_plugin_is_started_during_the_end(node: Node) -> None:
     """What is cached is answered; the client of anything else does the work itself."""
     node.recording(
         "Image", before='case $image in */slow) until [ -e "$HERE/go" ]; do sleep 0.05; done;; esac'
     )
-    agent = start()
-    agent.look_up(IMAGE)
-    clients = [socket.socket(socket.AF_UNIX) for _ in range(3)]
-    for each in clients:
-        each.settimeout(30)
-        each.connect(agent.socket)
-    lasting, *asking = clients
+
+    def question(image: str) -> bytes:
+        body = json.dumps({"image": image})
+        return f"POST /v1/lookup HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
 
     def status_of(client: socket.socket) -> bytes:
         return client.recv(1 << 20).split(b" ", 2)[1]
 
-    # Clients that have begun a request are waited for.
-    body = json.dumps({"image": f"{IMAGE}/slow"})
-    lasting.sendall(f"POST /v1/lookup HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
-    for each in asking:
-        each.sendall(b"POST ")
-    wait_until(lambda: len(node.runs()) == 2, "the run")
-    agent.process.send_signal(signal.SIGTERM)
-    wait_until(lambda: " stopping " in agent.log, "the end")
-    for each, image in zip(asking, (f"{IMAGE}/new", IMAGE), strict=True):
-        body = json.dumps({"image": image})
-        each.sendall(f"/v1/lookup HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
-    assert [status_of(each) for each in asking] == [b"503", b"200"]
-    node.file("go").touch()
-    assert status_of(lasting) == b"200"
+    with agent_here(node) as agent, ExitStack() as clients:
+        agent.look_up(IMAGE)
+        lasting, *asking = (clients.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(3))
+        for each in (lasting, *asking):
+            each.settimeout(PATIENCE_SECONDS)
+            each.connect(agent.socket)
+        # Clients that have begun a request are waited for.
+        lasting.sendall(question(f"{IMAGE}/slow"))
+        for each in asking:
+            each.sendall(b"POST ")
+        wait_until(lambda: len(node.runs()) == 2, "the run")
+        agent.begin_to_stop()
+        wait_until(lambda: " stopping " in agent.log, "the end")
+        for each, image in zip(asking, (f"{IMAGE}/new", IMAGE), strict=True):
+            each.sendall(question(image).removeprefix(b"POST "))
+        assert [status_of(each) for each in asking] == [b"503", b"200"]
+        node.file("go").touch()
+        assert status_of(lasting) == b"200"
     assert len(node.runs()) == 2
-    for each in clients:
-        each.close()
-    assert agent.process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_plugins_that_outlive_the_patience_are_killed(node: Node, start: Starter) -> None:
@@ -161,12 +158,11 @@ def test_plugins_that_outlive_the_patience_are_killed(node: Node, start: Starter
     assert left == []
 
 
-def test_a_silent_client_does_not_delay_the_end(start: Starter) -> None:
-    agent = start("--stop-timeout", "15s")
-    with socket.socket(socket.AF_UNIX) as silent:
+def test_a_silent_client_does_not_delay_the_end(node: Node) -> None:
+    with agent_here(node, "--stop-timeout", "10m") as agent, socket.socket(socket.AF_UNIX) as silent:
         silent.connect(agent.socket)
         wait_until(lambda: agent.status["connections"]["open"] == 2, "the connection")
-        assert agent.stop() == 0
+        agent.stop()
 
 
 def test_a_successor_takes_the_place_and_the_cache(node: Node, start: Starter) -> None:
