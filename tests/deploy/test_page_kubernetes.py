@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from keyferry.lint.kinds.agent_config import check_agent_config
 from support import manifests
+from support.commands import run_in_process
 from support.manifests import CHART, DEPLOY, DISTRIBUTIONS, NAMESPACE, PROJECT, Document, load, run_helm
 from support.parts import need_part
 
@@ -79,8 +79,8 @@ def test_kubectl_alone_installs_changes_an_option_and_uninstalls(tmp_path: Path)
     changed = by_name(build(file.parent))
     (name,) = (each for each in installed if installed[each] != changed[each])
     assert name[0] == "ConfigMap"
-    checked = check_agent_config("agent.yaml", changed[name]["data"]["agent.yaml"].encode())
-    assert not checked.refusals
+    (tmp_path / "agent.yaml").write_text(changed[name]["data"]["agent.yaml"])
+    assert run_in_process("lint", str(tmp_path / "agent.yaml"), "--severity", "error").returncode == 0
 
     subprocess.run(["sh", "-ec", switch], cwd=tmp_path, check=True)
     uninstalled = by_name(build(file.parent))

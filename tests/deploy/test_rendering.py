@@ -12,7 +12,6 @@ import yaml
 
 import keyferry
 from keyferry.images.node.discover import WELL_KNOWN_CONFIGS, WellKnownConfig
-from keyferry.lint.kinds.agent_config import check_agent_config
 from support import manifests
 from support.commands import run_in_process
 from support.manifests import CHART, DEPLOY, DISTRIBUTIONS, Document, find_helm
@@ -162,7 +161,7 @@ def test_every_config_of_the_agent_is_without_a_problem(tmp_path: Path) -> None:
         file.write_text(text)
         done = run_in_process("lint", str(file))
         assert (done.returncode, "no problems" in done.stdout + done.stderr) == (0, True), done.stdout
-        assert check_agent_config(str(file), text.encode()).config.settings["logFormat"] == "json"
+        assert yaml.safe_load(text)["logFormat"] == "json"
 
 
 def test_the_versions_are_those_of_the_program() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from keyferry.agent.settings import NAMES
-from keyferry.cli.main import main
+from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, TEXTS
+from support.commands import run_in_process
 from support.manifests import problems, versions
 from support.pages import ROOT, Block, all_blocks, blocks
 from support.parts import need
@@ -44,23 +44,21 @@ providers:
 """
 
 
-def lint(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> set[str]:
+def lint(text: str, folder: Path) -> set[str]:
     """The codes of all that lint finds in a file, which is for another machine."""
     path = folder / "file.yaml"
     path.write_text(text, encoding="utf-8")
     path.chmod(0o600)
-    main(["lint", str(path), "--elsewhere", "-o", "json"])
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(run_in_process("lint", str(path), "--elsewhere", "-o", "json").stdout)
     return {each["code"] for each in report["findings"]}
 
 
-def test_the_example_of_the_agents_settings_is_right(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_of_the_agents_settings_is_right(tmp_path: Path) -> None:
     """It is a part of a generated page, whose documents are otherwise not read here."""
     text = (ROOT / "tools" / "reference" / "agent-config.yaml").read_text(encoding="utf-8")
-    assert lint(text, tmp_path, capsys) == set()
-    assert set(yaml.safe_load(text)) == {*NAMES, "apiVersion", "kind", "access", "manage"} - {"socketGroup"}
+    assert lint(text, tmp_path) == set()
+    settings = {*TEXTS, *DURATIONS, *NUMBERS, *SWITCHES, "access", "manage"} - {"socketGroup"}
+    assert set(yaml.safe_load(text)) == {"apiVersion", "kind", *settings}
 
 
 def as_provider(block: Block, document: Document) -> str | None:
@@ -88,7 +86,7 @@ def as_pod(document: Document) -> Document | None:
     return spec and {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "example"}, "spec": spec}
 
 
-def check_lint(block: Block, document: Document, folder: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+def check_lint(block: Block, document: Document, folder: Path) -> bool:
     kinds = (
         "CredentialProviderConfig",
         "AgentConfig",
@@ -102,20 +100,18 @@ def check_lint(block: Block, document: Document, folder: Path, capsys: pytest.Ca
     elif isinstance(document, dict) and "users" in document:
         text = f"apiVersion: v1\nkind: Config\n{block.text}"
     if text is not None:
-        assert lint(text, folder, capsys) - PARTIAL <= MEANT.get(block.page, set())
+        assert lint(text, folder) - PARTIAL <= MEANT.get(block.page, set())
     return text is not None
 
 
-def check_profile_providers(
-    _block: Block, document: Document, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> bool:
+def check_profile_providers(_block: Block, document: Document, folder: Path) -> bool:
     if not isinstance(document, dict) or set(document) != {"providers"}:
         return False
     # What profiles may add is what the page is about; controllers read JSON alone.
-    return lint(json.dumps(document), folder, capsys) <= {"KF860"}
+    return lint(json.dumps(document), folder) <= {"KF860"}
 
 
-def check_hook(_block: Block, document: Document, _folder: Path, _capsys: pytest.CaptureFixture[str]) -> bool:
+def check_hook(_block: Block, document: Document, _folder: Path) -> bool:
     """The hook of pre-commit that a page names exists, and keyferry has its options."""
     if not isinstance(document, dict) or "repos" not in document:
         return False
@@ -123,13 +119,11 @@ def check_hook(_block: Block, document: Document, _folder: Path, _capsys: pytest
     (hook,) = document["repos"][0]["hooks"]
     assert hook["id"] == known["id"]
     words = [*known["entry"].split()[1:], *hook["args"], os.devnull]
-    assert main(words) in (0, 1)
+    assert run_in_process(*words).returncode in (0, 1)
     return True
 
 
-def check_kubernetes(
-    block: Block, document: Document, _folder: Path, _capsys: pytest.CaptureFixture[str]
-) -> bool:
+def check_kubernetes(block: Block, document: Document, _folder: Path) -> bool:
     if not isinstance(document, dict):
         return False
     pod = as_pod(document)
@@ -145,9 +139,7 @@ def check_kubernetes(
     return True
 
 
-def check_prometheus(
-    block: Block, document: Document, folder: Path, _capsys: pytest.CaptureFixture[str]
-) -> bool:
+def check_prometheus(block: Block, document: Document, folder: Path) -> bool:
     if "scrape_configs" not in document:
         return False
     # Debian's build knows no Kubernetes; the rest of the job is checked.
@@ -160,9 +152,7 @@ def check_prometheus(
     return True
 
 
-def check_others(
-    _block: Block, document: Document, _folder: Path, _capsys: pytest.CaptureFixture[str]
-) -> bool:
+def check_others(_block: Block, document: Document, _folder: Path) -> bool:
     """Documents of which a test of the page does more: they are at least what they say they are."""
     if not isinstance(document, dict):
         # Arguments that take the place of others in the page's config.
@@ -174,7 +164,7 @@ def check_others(
     return bool({"host", "document"} & set(document))
 
 
-Check = Callable[[Block, Document, Path, pytest.CaptureFixture[str]], bool]
+Check = Callable[[Block, Document, Path], bool]
 CHECKS: tuple[Check, ...] = (
     check_lint,
     check_profile_providers,
@@ -195,14 +185,12 @@ def read(block: Block) -> Document:
 
 
 @pytest.mark.parametrize("block", FOUND, ids=[block.place for block in FOUND])
-def test_a_document_is_read_as_what_it_is(
-    block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_document_is_read_as_what_it_is(block: Block, tmp_path: Path) -> None:
     document = read(block)
-    assert any(check(block, document, tmp_path, capsys) for check in CHECKS), "nothing knows what this is"
+    assert any(check(block, document, tmp_path) for check in CHECKS), "nothing knows what this is"
 
 
 @pytest.mark.parametrize("page", MEANT)
-def test_what_is_meant_is_still_found(page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_meant_is_still_found(page: str, tmp_path: Path) -> None:
     whole = next(each for each in blocks(page, "yaml") if "\nkind: " in each.text)
-    assert lint(whole.text, tmp_path, capsys) == MEANT[page]
+    assert lint(whole.text, tmp_path) == MEANT[page]

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.api.link_line import decode_link
-from support.account_world import LOGIN, AccountWorld, account_world
+from support.account_world import IMAGE, LOGIN, AccountWorld, account_world
 from support.commands import Node
 from support.fake_cloud import Authority, ConnectProxy, Reply, serving
 from support.federation import write_config
@@ -119,8 +118,10 @@ def test_the_steps_of_the_page(tmp_path: Path) -> None:
     check_shown(ROOT / PAGE, TRY_STEPS.text.partition("\n")[2], output)
 
 
-def test_the_line_of_the_page_is_a_step() -> None:
+def test_the_line_of_the_page_is_a_step(tmp_path: Path) -> None:
     (block,) = blocks(PAGE, "text")
-    step = decode_link(block.text.strip().encode())
-    assert step is not None
-    assert (step.name, step.state, step.cure) == ("exchange", "broken", "trust the issuer")
+    with account_world(tmp_path) as world:
+        world.plugin(f"#!/bin/sh\ncat >/dev/null\ncat >&2 <<'END'\n{block.text}END\nexit 1\n")
+        done = world.run(IMAGE, "-o", "json")
+    (step,) = (each for each in json.loads(done.stdout)["links"] if each["name"] == "plugin/exchange")
+    assert (step["state"], step["cure"]) == ("broken", "trust the issuer")

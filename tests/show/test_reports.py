@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from keyferry._core.severity import Severity
-from keyferry._core.values import replace
 from keyferry.show.documents import as_yaml, make_document, render_document
 from keyferry.show.reports import SarifResult, SarifRule, annotation, to_sarif
 
@@ -50,18 +49,15 @@ def _prints(*findings: SarifResult) -> list[str]:
 
 def test_a_fingerprint_survives_what_moves_a_finding() -> None:
     """Lines and indices change when something is added above; the code, the file and the message stay."""
-    first = SarifResult(
-        code="A1",
-        severity=Severity.ERROR,
-        message="'x': first at line 3",
-        path="a[0].b",
-        file="x.yaml",
-        line=4,
-        column=2,
-    )
-    moved = replace(first, message="'x': first at line 9", path="a[7].b", line=10)
-    assert _prints(first) == _prints(moved)
-    assert _prints(first) != _prints(replace(first, message="'y': first at line 3"))
+
+    def found(message: str, path: str, line: int) -> SarifResult:
+        return SarifResult(
+            code="A1", severity=Severity.ERROR, message=message, path=path, file="x.yaml", line=line
+        )
+
+    first = _prints(found("'x': first at line 3", "a[0].b", 4))
+    assert _prints(found("'x': first at line 9", "a[7].b", 10)) == first
+    assert _prints(found("'y': first at line 3", "a[0].b", 4)) != first
 
 
 def test_equal_findings_of_a_run_are_told_apart() -> None:
