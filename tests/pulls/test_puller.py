@@ -544,11 +544,11 @@ Given = Sequence[str] | PluginError
 
 
 def given(answer: Given) -> CredentialProviderResponse | PluginError:
-    """An answer with these passwords, for keys that are tried in their order."""
+    """An answer with these passwords, for keys that are tried in their order; none for an empty one."""
     if isinstance(answer, PluginError):
         return answer
-    keys = ("reg.io/team/app", "reg.io/team", "reg.io")
-    auth = {key: AuthConfig(username="user", password=each) for key, each in zip(keys, answer, strict=False)}
+    passwords = zip(("reg.io/team/app", "reg.io/team", "reg.io"), answer, strict=False)
+    auth = {key: AuthConfig(username="user", password=each) for key, each in passwords if each}
     return CredentialProviderResponse(cache_key_type="Registry", cache_duration_ns=600 * SECOND, auth=auth)
 
 
@@ -599,7 +599,7 @@ def test_whatever_the_failure_the_next_is_tried() -> None:
 
 def test_a_refused_credential_is_renewed_and_what_comes_takes_the_place_of_all_its_providers() -> None:
     """Right away, before those of others; the provider's other old ones are not tried at all."""
-    world = World("other", p=(["old", "old too"], ["new", "newer"]), q=(["other"], ["never"]))
+    world = World("other", p=(["old", "old too"], ["new", "newer"]), q=(["", "", "other"], ["never"]))
     assert world.tried() == [
         ("old", False, False),
         ("new", False, True),
