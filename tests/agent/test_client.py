@@ -49,13 +49,6 @@ def node(tmp_path: Path) -> Node:
 
 
 @pytest.fixture
-def agent(node: Node) -> Iterator[Agent]:
-    """An agent of that node."""
-    with agent_here(node) as running:
-        yield running
-
-
-@pytest.fixture
 def killable(node: Node) -> Iterator[RunningAgent]:
     """An agent of that node, to be killed or stopped."""
     with running_agent(node) as running:

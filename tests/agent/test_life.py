@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from keyferry import __version__
 from keyferry.agent.management import hand_over_reply, take_over_entries
 from keyferry.agent.settings import DEFAULTS, default_socket
-from keyferry.agent.sockets import named_peer_of
 from support.agent_here import AgentHere, agent_here
 from support.agents import RunningAgent, ask, make_token
 from support.commands import run_in_process
@@ -39,20 +38,19 @@ from support.plugins import (
     provider_entry,
     wait_until,
     write_config,
-    write_executable,
 )
 from support.scripted import SECOND, Clock
 from support.scripted_agent import ScriptedAgent
 from support.shims import Place, build, request
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")
+
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """A node with one provider and its config."""
-    made = Node(tmp_path)
-    made.recording()
-    write_config(made.config, [provider_entry()])
-    return made
+def node(node: Node) -> Node:
+    """The same, with its config."""
+    write_config(node.config, [provider_entry()])
+    return node
 
 
 @pytest.fixture
@@ -557,30 +555,6 @@ def test_what_is_no_cache_does_no_harm(entries: list[object]) -> None:
         take_over_entries(second.providers, {"version": __version__, "entries": entries}, second.clock.now)
         == 0
     )
-
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent needs Linux")
-CONNECT = "import socket, sys; made = socket.socket(socket.AF_UNIX); made.connect(sys.argv[1])"
-
-
-@pytest.fixture
-def listener(tmp_path: Path) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX)
-    made.bind(os.path.relpath(tmp_path / "socket"))
-    made.listen()
-    return made
-
-
-def test_a_script_is_named_too(listener: socket.socket, tmp_path: Path) -> None:
-    script = write_executable(tmp_path / "a-client", f"#!{sys.executable} -I\n{CONNECT}; sys.stdin.read()\n")
-    with listener:
-        command = [str(script), os.path.abspath(listener.getsockname())]
-        client = subprocess.Popen(command, stdin=subprocess.PIPE)
-        with listener.accept()[0] as accepted:
-            assert named_peer_of(accepted).program.endswith(" (a-client)")
-            client.communicate()
-            # Another process may have its number by now.
-            assert named_peer_of(accepted).program == ""
 
 
 UNITS = Path(__file__).resolve().parents[2] / "deploy" / "systemd"

@@ -23,21 +23,6 @@ TOKENS = {
 }
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """A node with one provider that counts its runs."""
-    made = Node(tmp_path)
-    made.recording()
-    return made
-
-
-@pytest.fixture
-def agent(node: Node) -> Iterator[Agent]:
-    """An agent of that node."""
-    with agent_here(node) as running:
-        yield running
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """An agent for questions that change nothing."""

@@ -83,13 +83,6 @@ def scrape(address: str) -> str:
     return reply.body.decode()
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    made = Node(tmp_path)
-    made.recording()
-    return made
-
-
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """An agent that was used: hits, runs, failures, refusals, a bad reload, a credential that is cached."""

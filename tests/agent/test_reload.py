@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,21 +28,6 @@ from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, provider_entry, wait_
 from support.scripted import cache_hits
 
 OTHER = "other.example/app"
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """A node with one provider."""
-    made = Node(tmp_path)
-    made.recording()
-    return made
-
-
-@pytest.fixture
-def agent(node: Node) -> Iterator[Agent]:
-    """An agent of that node."""
-    with agent_here(node) as running:
-        yield running
 
 
 def replace_config(node: Node, *entries: dict[str, object]) -> None:

@@ -13,8 +13,16 @@ import pytest
 
 from keyferry import EnvironmentProblem
 from keyferry._net.listen_address import ListenAddress
-from keyferry.agent.sockets import bind_socket, check_folder, inherit_sockets, listen_at, peer_of
+from keyferry.agent.sockets import (
+    bind_socket,
+    check_folder,
+    inherit_sockets,
+    listen_at,
+    named_peer_of,
+    peer_of,
+)
 from support.parts import root
+from support.plugins import write_executable
 
 
 @pytest.fixture
@@ -262,3 +270,21 @@ def test_the_groups_of_a_caller_are_known_up_to_a_limit(path: str, number: int, 
         with served:
             assert peer_of(served).gids == {os.getegid(), *range(20_000, 20_000 + known)}
         client.communicate()
+
+
+CONNECT = "import socket, sys; made = socket.socket(socket.AF_UNIX); made.connect(sys.argv[1])"
+
+
+def test_a_caller_that_is_a_script_has_the_name_of_the_script(path: str, tmp_path: Path) -> None:
+    script = write_executable(tmp_path / "a-client", f"#!{sys.executable} -I\n{CONNECT}; sys.stdin.read()\n")
+    listener = bind_socket(path, 0o600)
+    listener.socket.setblocking(True)
+    with (
+        listener.socket,
+        subprocess.Popen([script, path], stdin=subprocess.PIPE) as client,
+        listener.socket.accept()[0] as accepted,
+    ):
+        assert named_peer_of(accepted).program.endswith(" (a-client)")
+        client.communicate()
+        # Another process may have its number by now.
+        assert named_peer_of(accepted).program == ""
