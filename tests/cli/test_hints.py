@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._core.values import replace
+from keyferry import ClusterOptions, RecordOptions, RegistryOptions, Request
 from keyferry.cli import explain
 from keyferry.cli.parser import make_parser
 from keyferry.cli.run import load_command
-from keyferry.clusters.options import ClusterOptions
-from keyferry.workloads.request import RecordOptions, RegistryOptions, Request
 from support.commands import Node, plain_pod, run_in_process
 from support.fake_cloud import Reply, serving
 
@@ -377,7 +375,7 @@ def test_what_cannot_be_pasted_is_not_repeated(request_: Request, command: str) 
 
 
 def test_a_trial_has_the_options_that_it_shares() -> None:
-    command = replace(EVERYTHING, here=False).try_command("reg.io/app", "shop/puller")
+    command = EVERYTHING.try_command("reg.io/app", "shop/puller")
     assert command == (
         "keyferry plugin try reg.io/app --service-account shop/puller --config 'a b' --bin-dir c --timeout 5 "
         "--withhold-env A --withhold-env B --env-from self --ca-file ca.pem --insecure --registry-timeout 0.5 "

@@ -124,18 +124,6 @@ def test_a_closed_input_that_is_asked_for_is_one_line_and_exit_code_3(folder: Pa
     assert re.fullmatch(r"keyferry: standard input:? cannot be read: it is closed\n", done.stderr)
 
 
-def test_the_demo_goes_on_without_standard_input(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["sh", "-c", '"$@" <&-', "sh", sys.executable, "-m", "keyferry", "demo"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_command_with_nothing_to_print_needs_no_output(folder: Path) -> None:
     done = in_a_shell(["lint", "providers.yaml"], folder, ">&-")
     assert done.returncode == 0, done.stderr
