@@ -31,9 +31,9 @@ from keyferry.agent.page.access import (
 from keyferry.agent.page.server import PageConnection
 from support.agent_here import agent_here
 from support.agents import Agent, make_token
-from support.commands import run_in_process, run_keyferry
+from support.commands import run_in_process
 from support.loops import in_loop
-from support.page import VIEWS, PageClient, log_in, make_link, page_host, shown_text
+from support.page import VIEWS, PageClient, log_in, make_link, page_host
 from support.parts import lacking
 from support.plugins import (
     IMAGE,
@@ -41,9 +41,7 @@ from support.plugins import (
     REGISTRY,
     Node,
     provider_entry,
-    wait_until,
     write_config,
-    write_executable,
 )
 
 ANYWHERE = "127.0.0.1:0"
@@ -97,22 +95,6 @@ def test_the_command_prints_a_link_that_opens_the_page(agent: Agent) -> None:
     assert f"'keyferry agent page --socket {agent.socket}' prints a link to it" in " ".join(shown.split())
     shown = run_in_process("agent", "status", KEYFERRY_AGENT=agent.socket).stdout
     assert f"http://{host}/; 'keyferry agent page' prints a link to it" in " ".join(shown.split())
-
-
-def test_the_command_of_a_notice_reaches_this_agent(agent: Agent) -> None:
-    stranger = PageClient(page_host(agent))
-    for view in ("/", "/login?key=x"):
-        shown = shown_text(stranger.ask(view).body)
-        assert f"keyferry agent page --socket {agent.socket}\n" in shown
-
-
-def test_the_command_opens_a_browser_on_request(agent: Agent, tmp_path: Path) -> None:
-    opened = tmp_path / "opened"
-    browser = write_executable(tmp_path / "browser", f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
-    done = run_keyferry("agent", "page", "--open", "--socket", agent.socket, BROWSER=str(browser))
-    assert done.returncode == 0
-    wait_until(opened.exists, "the browser")
-    wait_until(lambda: opened.read_text() == done.stdout.strip(), "the link")
 
 
 def test_every_view_is_served_and_none_runs_a_plugin(agent: Agent, client: PageClient) -> None:
@@ -286,17 +268,6 @@ def test_only_loopback_is_served(tmp_path: Path, address: str) -> None:
     assert done.returncode == 3
     assert "flag --page: found" in done.stderr
     assert "expected 'off' or a loopback address and a port" in done.stderr
-
-
-def test_a_page_of_another_address_counts_after_a_restart(tmp_path: Path) -> None:
-    node = Node(tmp_path)
-    node.recording()
-    config = tmp_path / "agent.yaml"
-    config.write_text("apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n")
-    with agent_here(node, "--agent-config", str(config)) as agent:
-        config.write_text(config.read_text() + "page: 127.0.0.1:0\n")
-        answer = agent.ask("POST", "/v1/reload").document
-    assert answer["notes"] == ["page: the new value counts after a restart"]
 
 
 def test_a_link_is_not_spent_by_a_look_at_it(agent: Agent) -> None:
