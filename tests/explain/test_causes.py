@@ -452,23 +452,40 @@ def test_a_registry_that_answers_now_is_a_note_beside_the_failure(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("reply", "outcome"),
+    ("reply", "outcome", "cure"),
     [
-        (None, Outcome.FOUND),
-        (Reply(401, headers={"WWW-Authenticate": 'Basic realm="test"'}), Outcome.REFUSED),
-        (Reply(404), Outcome.OTHER_REASON),
-        (Reply(400), Outcome.UNKNOWN),
-        (Reply(is_closed=True), Outcome.UNKNOWN),
+        pytest.param(None, Outcome.FOUND, "", id="accepts"),
+        pytest.param(
+            Reply(401, headers={"WWW-Authenticate": 'Basic realm="test"'}),
+            Outcome.REFUSED,
+            "correct the password of 'alice'",
+            id="refuses",
+        ),
+        pytest.param(
+            Reply(404),
+            Outcome.OTHER_REASON,
+            "give user 'alice' of pull secret shop/regcred access to it",
+            id="not found",
+        ),
+        pytest.param(Reply(400), Outcome.UNKNOWN, "", id="another error"),
+        pytest.param(
+            Reply(is_closed=True),
+            Outcome.UNKNOWN,
+            "check the name and the port of 127.0.0.1",
+            id="unreachable",
+        ),
     ],
-    ids=["accepts", "refuses", "not found", "another error", "unreachable"],
 )
 def test_the_registrys_word_decides_where_nothing_was_seen(
-    reply: Reply | None, outcome: Outcome, tmp_path: Path
+    reply: Reply | None, outcome: Outcome, cure: str, tmp_path: Path
 ) -> None:
     with serving(lambda received: reply or ACCEPTS(received)) as server:
         image = f"127.0.0.1:{server.port}/team/app:v1"
         found = explain_file(tmp_path, *with_secret(image), check_registry=True)
     assert found.outcome is outcome
+    assert cure in cures_of(found)
+    assert bool(cure) is bool(found.cures)
+    assert bool(found.cause) is (outcome not in (Outcome.FOUND, Outcome.UNKNOWN))
 
 
 @pytest.mark.parametrize("reply", [Reply(401), Reply(400), Reply(is_closed=True)])
