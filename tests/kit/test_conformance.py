@@ -262,13 +262,14 @@ def test_what_cannot_be_examined_raises(plugin: PluginUnderTest) -> None:
         examine(plugin)
 
 
-QUICK = ("--timeout", "20")
+def examined(plugin: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Test an image plugin by the command."""
+    return run_in_process("plugin", "test", str(plugin), "--image", IMAGE_NAME, *words)
 
 
 def test_a_clean_plugin_is_exit_code_0(tmp_path: Path) -> None:
     """Only what was not checked stands in the report, by its reason; the summary is on standard error."""
-    path = write_plugin(tmp_path)
-    done = run_in_process("plugin", "test", str(path), "--image", f"{IMAGE_NAME}:v1", *QUICK)
+    done = examined(write_plugin(tmp_path))
     assert done.returncode == 0, done.stdout
     assert "✓" not in done.stdout
     assert "KP101" not in done.stdout
@@ -279,9 +280,8 @@ def test_a_clean_plugin_is_exit_code_0(tmp_path: Path) -> None:
 def test_verbose_lists_what_passed(tmp_path: Path) -> None:
     """Every check has a line of its own, with the reason if it was not made."""
     path = write_plugin(tmp_path)
-    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--only", "KP101,KP111", *QUICK)
     for option in ("-v", "--verbose"):
-        done = run_in_process(*words, option)
+        done = examined(path, "--only", "KP101,KP111", option)
         assert done.returncode == 0, done.stdout
         assert "✓ KP101  answers a request for its image with exit status 0\n" in done.stdout
         assert "- KP111  sets a cacheDuration that ends before its credential expires" in done.stdout
@@ -291,56 +291,41 @@ def test_verbose_lists_what_passed(tmp_path: Path) -> None:
 
 def test_an_error_is_exit_code_1_with_all_there_is_to_know(tmp_path: Path) -> None:
     """Found, expected, why, what to change, and the command that repeats it."""
-    path = write_plugin(tmp_path, IMAGE_PLUGINS["KP128"])
-    done = run_in_process("plugin", "test", str(path), "--image", IMAGE_NAME, *QUICK)
+    done = examined(write_plugin(tmp_path, IMAGE_PLUGINS["KP128"]), "--only", "KP128")
     assert done.returncode == 1
     start = done.stdout.index("✗ KP128")
     block = done.stdout[start : done.stdout.index("\n\n", start)].splitlines()
-    assert [line.split()[0] for line in block if not line.startswith(" " * 14)] == [
-        "✗",
-        "request",
-        "found",
-        "expected",
-        "repeat",
-        "why",
-        "change",
-    ]
+    names = [line.split()[0] for line in block if not line.startswith(" " * 14)]
+    assert names == ["✗", "request", "found", "expected", "repeat", "why", "change"]
     assert '"image":""' in block[4]
     assert "1 error;" in done.stderr
 
 
 def test_errors_and_warnings_fail_and_infos_only_when_strict(tmp_path: Path) -> None:
     """What is left out of the report does not count."""
-    path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP108"]))
-    words = ("plugin", "test", path, "--image", IMAGE_NAME, "--only", "KP108,KP110", *QUICK)
-    assert run_in_process(*words).returncode == 1
-    hidden = run_in_process(*words, "--severity", "error")
-    assert hidden.returncode == 0
-    assert "! KP108" not in hidden.stdout
-    (tmp_path / "i").mkdir()
-    other = str(write_plugin(tmp_path / "i", IMAGE_PLUGINS["KP110"]))
-    info = ("plugin", "test", other, "--image", IMAGE_NAME, "--only", "KP101,KP110")
-    assert run_in_process(*info, *QUICK).returncode == 0
-    assert run_in_process(*info, *QUICK, "--strict").returncode == 1
-    assert run_in_process(*info, *QUICK, "--strict", "--severity", "warning").returncode == 0
+    warned = write_plugin(tmp_path, IMAGE_PLUGINS["KP108"])
+    assert examined(warned, "--only", "KP108").returncode == 1
+    hidden = examined(warned, "--only", "KP108", "--severity", "error")
+    assert (hidden.returncode, "! KP108" in hidden.stdout) == (0, False)
+    informed = write_plugin(tmp_path, IMAGE_PLUGINS["KP110"], "other")
+    assert examined(informed, "--only", "KP110").returncode == 0
+    assert examined(informed, "--only", "KP110", "--strict").returncode == 1
+    assert examined(informed, "--only", "KP110", "--strict", "--severity", "warning").returncode == 0
 
 
 def test_json_and_junit_hold_the_same_results(tmp_path: Path) -> None:
     """The file beside the table, and the format on standard output."""
-    path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP106"]))
+    path = write_plugin(tmp_path, IMAGE_PLUGINS["KP106"])
     junit = tmp_path / "report.xml"
-    words = ("plugin", "test", path, "--image", IMAGE_NAME, *QUICK)
-    done = run_in_process(*words, "-o", "json", "--junit", str(junit))
+    done = examined(path, "-o", "json", "--junit", str(junit))
     assert done.returncode == 1
-    document = json.loads(done.stdout)
-    assert document["kind"] == "PluginReport"
-    failed = [result["code"] for result in document["results"] if result["status"] == "failed"]
-    assert failed == ["KP106"]
+    results = json.loads(done.stdout)["results"]
+    assert [result["code"] for result in results if result["status"] == "failed"] == ["KP106"]
     suite = ET.parse(junit).getroot()[0]
     failures = [case.get("name", "") for case in suite if case.find("failure") is not None]
     assert [name.split()[0] for name in failures] == ["KP106"]
-    assert len(suite) == len(document["results"])
-    shown = run_in_process(*words, "-o", "junit", "--only", "KP106")
+    assert len(suite) == len(results)
+    shown = examined(path, "-o", "junit", "--only", "KP106")
     assert ET.fromstring(shown.stdout)[0].get("failures") == "1"
 
 
@@ -368,10 +353,8 @@ LEAKY = Broken(
 
 def test_a_plugin_that_leaks_everywhere_leaks_nothing_through_the_report(tmp_path: Path) -> None:
     """Whatever a plugin does with its secret, no format shows it."""
-    words = ("plugin", "test", str(write_plugin(tmp_path, LEAKY)), "--image", IMAGE_NAME, *QUICK)
-    junit = tmp_path / "report.xml"
-    table = run_in_process(*words)
-    document = run_in_process(*words, "-o", "json", "--junit", str(junit))
+    path, junit = write_plugin(tmp_path, LEAKY), tmp_path / "report.xml"
+    table, document = examined(path), examined(path, "-o", "json", "--junit", str(junit))
     assert (table.returncode, document.returncode) == (1, 1)
     for text in (table.stdout, document.stdout, junit.read_text()):
         for code in ("KP106", "KP120", "KP301", "KP302", "KP303"):
@@ -383,12 +366,11 @@ def test_a_plugin_that_leaks_everywhere_leaks_nothing_through_the_report(tmp_pat
 
 def test_secrets_of_the_command_line_are_not_shown(tmp_path: Path) -> None:
     """The commands that repeat a check take them from variables of the shell, which are named."""
-    path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP128"]))
     token = tmp_path / "token"
     token.write_text("s3cret-service-account-token\n")
-    words = ["plugin", "test", path, "--image", IMAGE_NAME, "--env", "KEY=s3cret-variable", *QUICK]
-    words += ["--service-account-token-file", str(token), "--annotation", "a.example/b=c"]
-    done = run_in_process(*words, "--", "--password", "s3cret-argument")
+    options = ("--env", "KEY=s3cret-variable", "--service-account-token-file", str(token))
+    path = write_plugin(tmp_path, IMAGE_PLUGINS["KP128"])
+    done = examined(path, *options, "--annotation", "a.example/b=c", "--", "--password", "s3cret-argument")
     assert done.returncode == 1
     assert ' | env KEY="$KEY" ' in done.stdout
     assert "*****" not in done.stdout
@@ -400,22 +382,16 @@ def test_secrets_of_the_command_line_are_not_shown(tmp_path: Path) -> None:
 def test_a_command_that_repeats_a_check_can_be_pasted(tmp_path: Path) -> None:
     """Into a shell that has the variables which the report names."""
     is_given = '[ "$KEY $2" = "s3cret-variable s3cret-argument" ] || exit 3'
-    path = write_executable(
-        tmp_path / "plugin", f"#!/bin/sh\ncat >/dev/null\n{is_given}\n{say(response())}\n"
-    )
-    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--env", "KEY=s3cret-variable", *QUICK)
-    done = run_in_process(
-        *words, "-o", "json", "--only", "KP126,KP128", "--", "--password", "s3cret-argument"
-    )
+    text = f"#!/bin/sh\ncat >/dev/null\n{is_given}\n{say(response())}\n"
+    options = ("--env", "KEY=s3cret-variable", "-o", "json", "--only", "KP126,KP128")
+    path = write_executable(tmp_path / "plugin", text)
+    done = examined(path, *options, "--", "--password", "s3cret-argument")
     results = json.loads(done.stdout)["results"]
     commands = [one["repeat"] for each in results for one in each.get("broken", ())]
     assert len(commands) == 2
+    known = {**os.environ, "KEY": "s3cret-variable", "ARG_2": "s3cret-argument"}
     for command in commands:
-        known = {"KEY": "s3cret-variable", "ARG_2": "s3cret-argument"}
-        pasted = subprocess.run(
-            ["sh", "-c", command], env={**os.environ, **known}, capture_output=True, check=False
-        )
-        assert pasted.returncode == 0
+        subprocess.run(["sh", "-c", command], env=known, capture_output=True, check=True)
 
 
 def test_the_report_names_the_plugin_as_it_was_given(tmp_path: Path) -> None:
@@ -423,7 +399,7 @@ def test_the_report_names_the_plugin_as_it_was_given(tmp_path: Path) -> None:
     folder = tmp_path / "tmp.A8bC3d9Xyz" / PASSWORD
     folder.mkdir(parents=True)
     path = write_plugin(folder, IMAGE_PLUGINS["KP128"])
-    done = run_in_process("plugin", "test", str(path), "--image", IMAGE_NAME, *QUICK)
+    done = examined(path, "--only", "KP128")
     assert done.stdout.startswith(f"{path}: image plugin, ")
     assert f" | {path}\n" in done.stdout
     trace = run_in_process("plugin", "trace", str(path), IMAGE_NAME, "-o", "json")
@@ -436,7 +412,7 @@ def test_a_banner_on_standard_output_is_to_be_fixed_first(kind: PluginKind, tmp_
     code = "KP102" if kind is PluginKind.IMAGE else "KP202"
     broken = Broken({"start": "echo 'Welcome to 7 of 9'"}, kind=kind)
     path = str(write_plugin(tmp_path, broken))
-    words = ["plugin", "test", path, *QUICK]
+    words = ["plugin", "test", path]
     words += ["--image", IMAGE_NAME] if kind is PluginKind.IMAGE else ["--kind", "cluster"]
     done = run_in_process(*words)
     assert done.returncode == 1
@@ -460,7 +436,7 @@ def test_an_empty_standard_output_has_its_own_advice(kind: PluginKind, tmp_path:
     path.write_text("#!/bin/sh\ncat > /dev/null\n")
     path.chmod(0o755)
     words = ["--image", IMAGE_NAME] if kind is PluginKind.IMAGE else ["--kind", "cluster"]
-    done = run_in_process("plugin", "test", str(path), *QUICK, *words, "--only", "KP101,KP102,KP201,KP202")
+    done = run_in_process("plugin", "test", str(path), *words, "--only", "KP101,KP102,KP201,KP202")
     assert done.returncode == 1
     shown = " ".join(done.stdout.split())
     assert "it is empty" in shown
@@ -471,9 +447,8 @@ def test_an_empty_standard_output_has_its_own_advice(kind: PluginKind, tmp_path:
 def test_arguments_and_variables_reach_the_plugin(tmp_path: Path) -> None:
     """From --arg, --env and after --."""
     check = f'[ "$*/$REGION" = "--one two/eu" ] || fail "got $*/$REGION"; {say(response())}'
-    path = str(write_plugin(tmp_path, Broken({"main": check})))
-    words = ("plugin", "test", path, "--image", IMAGE_NAME, "--arg=--one", "--env", "REGION=eu", *QUICK)
-    done = run_in_process(*words, "--only", "KP101", "--", "two")
+    path = write_plugin(tmp_path, Broken({"main": check}))
+    done = examined(path, "--arg=--one", "--env", "REGION=eu", "--only", "KP101", "--", "two")
     assert done.returncode == 0, done.stdout
 
 
@@ -488,7 +463,7 @@ def test_a_provider_config_says_how_the_plugin_is_run(tmp_path: Path) -> None:
         "apiVersion": "credentialprovider.kubelet.k8s.io/v1beta1",
     }
     config = write_config(tmp_path / "config.json", [provider_entry(path.name, **fields)])
-    words = ("plugin", "test", str(path), "--config", str(config), *QUICK)
+    words = ("plugin", "test", str(path), "--config", str(config))
     done = run_in_process(*words)
     assert done.returncode == 0, done.stdout
     assert "credentialprovider.kubelet.k8s.io/v1beta1" in done.stdout.splitlines()[0]
@@ -534,7 +509,7 @@ def test_a_kubeconfig_says_how_a_cluster_plugin_is_run(tmp_path: Path) -> None:
     check = f'case $*/$REGION/$info in "--one/eu/"*) ;; *) fail "got $*/$REGION" ;; esac; {say(credential())}'
     told = 'case $info in *cluster.example*|*keyferry.invalid*) ;; *) fail "no cluster" ;; esac'
     plugin = write_plugin(tmp_path, cluster({"main": check, "other": check, "before": told}))
-    done = run_in_process("plugin", "test", "--kubeconfig", str(kubeconfig(tmp_path, plugin)), *QUICK)
+    done = run_in_process("plugin", "test", "--kubeconfig", str(kubeconfig(tmp_path, plugin)))
     assert done.returncode == 0, done.stdout
     assert "cluster plugin, client.authentication.k8s.io/v1beta1" in done.stdout.splitlines()[0]
     assert TOKEN not in done.stdout + done.stderr
@@ -588,7 +563,7 @@ def test_codes_can_be_looked_up() -> None:
 def test_on_a_terminal_nothing_is_wider_than_it(tmp_path: Path) -> None:
     """But words that cannot be broken, and the command that repeats a run, which is there to be pasted."""
     path = write_plugin(tmp_path, IMAGE_PLUGINS["KP105"])
-    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--only", "KP105,KP111", *QUICK)
+    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--only", "KP105,KP111")
     lines = keyferry_on_terminal(*words, columns=60).screen.split("\n")
     assert [line for line in lines if len(line) > 60 and len(line.split()) > 1 and "repeat" not in line] == []
     assert any(line.startswith("✗ KP105") for line in lines)
