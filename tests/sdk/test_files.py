@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from keyferry.errors import ProvideError
 from keyferry.sdk import Deadline
 from keyferry.sdk.files import Lock, read_bounded, read_private, write_private
 from support.parts import root
-from support.plugins import PATIENCE_SECONDS, wait_until
+from support.plugins import PATIENCE_SECONDS
 from support.sdk_plugins import SOURCE
 
 MOST = 4 * 1024 * 1024
@@ -85,6 +86,15 @@ def private(path: Path, mode: int = 0o600) -> Path:
     return path
 
 
+def opened(path: Path) -> list[str]:
+    """The files that this process has open, of those whose paths begin so."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return [each for each in found if each.startswith(str(path))]
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o400, 0o700])
 def test_a_file_of_the_users_own_is_read(tmp_path: Path, mode: int) -> None:
     """Nobody else can have written it."""
@@ -110,10 +120,9 @@ def test_what_is_no_plain_file_is_as_good_as_none(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(private(tmp_path / "file"))
     (tmp_path / "folder").mkdir(mode=0o700)
     (private(tmp_path / "long")).write_bytes(b"x" * (MOST + 1))
-    before = len(os.listdir("/proc/self/fd"))
     for name in ("link", "folder", "missing", "long", "nul\0"):
         assert read_private(f"{tmp_path}/{name}") is None
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert opened(tmp_path) == []
 
 
 def test_a_file_is_replaced_and_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -313,16 +322,9 @@ def test_a_file_system_without_locks_costs_no_time(tmp_path: Path, monkeypatch: 
 def test_a_lock_leaves_no_descriptor(tmp_path: Path) -> None:
     """Held or not."""
     path = str(tmp_path / "cache")
-    with Lock(path, Deadline(1)), Lock(path, Deadline(0)):
-        pass
-    wait_until(lambda: not [fd for fd in os.listdir("/proc/self/fd") if _leads_to(fd, f"{path}.lock")])
-
-
-def _leads_to(fd: str, path: str) -> bool:
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}") == path
-    except OSError:
-        return False
+    with Lock(path, Deadline(60)), Lock(path, Deadline(0)):
+        assert opened(tmp_path)
+    assert opened(tmp_path) == []
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022])
