@@ -14,7 +14,6 @@ from keyferry.invoke.executable import LookPathResult
 from keyferry.invoke.kuberc import find_kuberc, load_kuberc
 from keyferry.invoke.policy import Permit, open_pinned
 from keyferry.invoke.run import Ending, run
-from support.kubercs import KUBERC, kuberc
 from support.plugins import compile_program, write_executable
 
 DIGEST = "a" * 64
@@ -128,10 +127,17 @@ def test_a_missing_file_is_no_matter_of_policy(tmp_path: Path) -> None:
 
 
 # kuberc
-PINNED = f"""{KUBERC}
-credentialPluginPolicy: Allowlist
-credentialPluginAllowlist: [{{command: a, sha256: {DIGEST}}}]
-"""
+
+
+KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n"
+LISTED = "credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist: "
+
+
+def kuberc(folder: Path, text: str) -> str:
+    """Write a kuberc into a folder; return its path."""
+    path = folder / "kuberc"
+    path.write_text(text)
+    return str(path)
 
 
 @pytest.mark.parametrize(
@@ -143,12 +149,11 @@ credentialPluginAllowlist: [{{command: a, sha256: {DIGEST}}}]
             KUBERC.replace("v1beta1", "v1alpha1") + "credentialPluginPolicy: AllowAll\n",
             PluginPolicy(policy_type="AllowAll"),
         ),
+        (KUBERC + LISTED + "[{command: a}, {name: /b}]\n", listing("a", "/b")),
         (
-            KUBERC
-            + "credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist: [{command: a}, {name: /b}]\n",
-            listing("a", "/b"),
+            KUBERC + LISTED + f"[{{command: a, sha256: {DIGEST}}}]\n",
+            listing(AllowlistEntry(command="a", sha256=DIGEST)),
         ),
-        (PINNED, listing(AllowlistEntry(command="a", sha256=DIGEST))),
         (
             "kind: Other\napiVersion: v1\n---\n" + KUBERC + "credentialPluginPolicy: DenyAll\n",
             PluginPolicy(policy_type="DenyAll"),
@@ -177,25 +182,30 @@ def test_which_kuberc_applies(tmp_path: Path) -> None:
     assert caught.value.kubernetes_text == f"kuberc: open {tmp_path}/missing: no such file or directory"
 
 
-@pytest.mark.parametrize("policy", ["", "credentialPluginPolicy: AllowAll\n"], ids=["none", "AllowAll"])
-def test_an_empty_list_of_kuberc_beside_another_policy_is_an_error(tmp_path: Path, policy: str) -> None:
-    kuberc = tmp_path / "kuberc"
-    kuberc.write_text(
-        f"apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n{policy}credentialPluginAllowlist: []\n"
-    )
-    with pytest.raises(PolicyError, match="an allowlist requires the policy 'Allowlist'"):
-        load_kuberc(str(kuberc))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("credentialPluginAllowlist: []\n", "an allowlist requires the policy 'Allowlist'"),
+        (
+            "credentialPluginPolicy: AllowAll\ncredentialPluginAllowlist: []\n",
+            "an allowlist requires the policy 'Allowlist'",
+        ),
+        # A misspelt allowlist is missing.
+        (
+            "credentialPluginPolicy: Allowlist\ncredentialPluginAllowList: [{command: a}]\n",
+            "requires an allowlist",
+        ),
+    ],
+    ids=["an empty list", "a list beside AllowAll", "no list"],
+)
+def test_a_policy_that_contradicts_itself_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        load_kuberc(kuberc(tmp_path, KUBERC + text), {})
 
 
 def test_unknown_fields_are_warnings(tmp_path: Path) -> None:
-    """As in kubectl; a misspelt allowlist is then missing, and the policy is refused."""
+    """As in kubectl."""
     assert load_kuberc(kuberc(tmp_path, KUBERC + "extra: 1\n"), {}).warnings == ("extra: unknown field",)
-    text = KUBERC + "credentialPluginPolicy: Allowlist\ncredentialPluginAllowList: [{command: a}]\n"
-    with pytest.raises(PolicyError) as caught:
-        load_kuberc(kuberc(tmp_path, text), {})
-    assert caught.value.kubernetes_text == (
-        'credential plugin policy set to "Allowlist", but allowlist is unspecified'
-    )
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ def build(folder: Path) -> Path:
     return library
 
 
-def steps_of(library: Path, folder: Path, code: str, *words: str) -> list[str]:
+def steps_of(library: Path, folder: Path, code: str) -> list[str]:
     """Return the calls of Python code below a folder, in order, with paths relative to the folder."""
     written = folder.parent / f"{folder.name}.steps"
     setup = f"import sys; sys.path[:0] = {[str(TESTS), *sys.path]!r}\n"
     environment = {**os.environ, "LD_PRELOAD": str(library), "STEPS_FILE": str(written)}
     subprocess.run(
-        [sys.executable, "-c", setup + code, str(folder), *words], env=environment, check=True, timeout=120
+        [sys.executable, "-c", setup + code, str(folder)], env=environment, check=True, timeout=120
     )
     lines = written.read_text().splitlines() if written.exists() else []
     inside = [line for line in lines if str(folder) in line]
