@@ -7,6 +7,7 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from cryptography import x509
@@ -65,8 +66,9 @@ class Certified:
         assert claims["exp"] == claims["nbf"] + 600
 
 
+@cache
 def make_certified() -> Certified:
-    """Return a new RSA key with a certificate."""
+    """Return an RSA key with a certificate, created once because that is slow."""
     key = make_key("rsa")
     assert isinstance(key, rsa.RSAPrivateKey)
     return Certified(key, x509.load_pem_x509_certificate(make_certificate(key).encode()))

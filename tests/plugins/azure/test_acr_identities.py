@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,21 +49,24 @@ def test_a_certificate_logs_in(azure: Azure, tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("make", "said"),
     [
-        ("", "no RSA private key"),
-        ("clientmarksecret", "no RSA private key"),
-        (key_pem(make_key("ec")) + make_certificate(make_key("ec")), "no RSA private key"),
-        (key_pem(make_key("rsa")) + make_certificate(make_key("rsa")), "no certificate of its private key"),
+        (lambda: "", "no RSA private key"),
+        (lambda: "clientmarksecret", "no RSA private key"),
+        (lambda: key_pem(make_key("ec")) + make_certificate(make_key("ec")), "no RSA private key"),
+        (
+            lambda: key_pem(make_certified().key) + make_certificate(make_key("ec")),
+            "no certificate of its private key",
+        ),
     ],
     ids=["empty", "garbage", "elliptic", "another's certificate"],
 )
 def test_a_certificate_that_cannot_be_used_is_named(
-    azure: Azure, tmp_path: Path, content: str, said: str
+    azure: Azure, tmp_path: Path, make: Callable[[], str], said: str
 ) -> None:
     """The error names the file and quotes none of it."""
     path = tmp_path / "client.pem"
-    path.write_text(content)
+    path.write_text(make())
     answer = ask(azure, {**CERTIFIED, "aadClientCertPath": str(path)})
     assert answer.status == 1
     assert said in answer.stderr
