@@ -164,6 +164,14 @@ def test_a_context_without_a_cluster_is_refused(tls_server_name: str, text: str)
     assert refusal(tls_server_name=tls_server_name).kubernetes_text == text
 
 
+def test_a_current_context_that_is_not_there_is_refused() -> None:
+    Path("config").write_text("current-context: gone\nusers: [{name: u, user: {token: t}}]")
+    assert refusal().kubernetes_text == (
+        "invalid configuration: "
+        "[context was not found for specified context: gone, cluster has no server defined]"
+    )
+
+
 @pytest.mark.parametrize(
     ("server", "canonical"),
     [
@@ -329,3 +337,27 @@ def expect(said: list[str]) -> None:
         return
     text = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
     assert refusal().kubernetes_text == f"invalid configuration: {text}"
+
+
+def test_problems_of_the_whole_file_have_positions_and_no_passwords() -> None:
+    lines = [
+        "current-context: gone",
+        "users: [{name: u, user: {exec: {command: p, apiVersion: a/v1, interactiveMode: never}}}]",
+        "clusters:",
+        "- {name: k, cluster: {server: 'https://k', proxy-url: 'ftp://user:s3cr3t@p'}}",
+        "- {name: '', cluster: {}}",
+        "contexts:",
+        "- {name: c, context: {cluster: k, user: nobody}}",
+    ]
+    Path("config").write_text("\n".join(lines))
+    report = lint_any("config")
+    found = [f"{each.line}:{each.path}: {each.message}" for each in report.findings]
+    for expected in (
+        "1:current-context: context 'gone' does not exist (existing: 'c')",
+        "2:users[0].user.exec.interactiveMode: found 'never', expected 'Never', 'IfAvailable' or 'Always'",
+        "4:clusters[0].cluster.proxy-url: 'ftp://***@p' has the scheme 'ftp', "
+        "expected a URL such as 'http://proxy:3128' (or https, socks5)",
+        "7:contexts[0].context.user: user 'nobody' does not exist",
+    ):
+        assert expected in found
+    assert "default cluster has no server defined" in [each.kubernetes_text for each in report.findings]
