@@ -423,19 +423,23 @@ def test_an_environment_that_is_given_is_not_the_agents(agent: Agent, option: tu
 
 
 def test_an_agent_that_hangs_delays_a_command_once(killable: RunningAgent) -> None:
-    """The time limit of plugins is its too; then the plugin is run here, and a hint does not mention the agent."""
+    """The time limit of plugins is its too; then the plugin is run here."""
     killable.process.send_signal(signal.SIGSTOP)
     try:
         done = run(killable.node, "get", IMAGE, "-v", "--timeout", "2", "--agent", killable.socket)
         assert done.stderr.count("the agent did not answer in time") == 1
         assert (done.returncode, "user" in done.stdout) == (0, True)
-        killable.node.shell(print_answer(auth={}))
-        none = run(killable.node, "get", IMAGE, "--timeout", "2", "--agent", killable.socket)
     finally:
         killable.process.send_signal(signal.SIGCONT)
-    assert none.returncode == 6
-    assert f"--agent {killable.socket}" in none.stderr
-    assert "--agent off" not in none.stderr
+
+
+def test_a_hint_is_for_the_agent_that_was_named(node: Node) -> None:
+    """And does not say to leave it out."""
+    node.shell(print_answer(auth={}))
+    place = str(node.root / "none.sock")
+    done = run(node, "get", IMAGE, "--agent", place)
+    assert done.returncode == 6
+    assert (f"--agent {place}" in done.stderr, "--agent off" in done.stderr) == (True, False)
 
 
 def test_another_word_for_an_agent_is_wrong_usage(node: Node) -> None:

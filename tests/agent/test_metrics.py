@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
+from keyferry import EnvironmentProblem
 from keyferry.agent.connection import ConnectionTable
 from keyferry.agent.figures import render_figures
 from keyferry.agent.journal import Usage
@@ -30,7 +31,7 @@ from keyferry.agent.settings import Given
 from keyferry.agent.state import Reloader
 from keyferry.images.provider.state import ProviderState
 from support.agent_here import agent_here
-from support.agents import Agent, Reply, RunningAgent, running_agent
+from support.agents import Agent, Reply, running_agent
 from support.parts import need
 from support.plugins import (
     IMAGE,
@@ -297,29 +298,25 @@ def test_an_upgrade_takes_the_port_along(node: Node) -> None:
 
 def test_an_agent_whose_port_is_taken_leaves_the_socket_alone(node: Node) -> None:
     """It does not start, and an agent that is there keeps its place."""
-    with running_agent(node) as first, socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        second = RunningAgent(node, "--metrics", f"127.0.0.1:{taken.getsockname()[1]}")
-        assert second.process.wait(20) != 0
-        assert "metrics: cannot listen at 127.0.0.1:" in second.log
+    with agent_here(node) as first, socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with refused(address), agent_here(node, "--metrics", address):
+            pass
         assert first.look_up(IMAGE).status == 200
 
 
-def test_an_agent_with_another_socket_does_not_share_the_port(tmp_path: Path) -> None:
+def test_an_agent_with_another_socket_does_not_share_the_port(agent: Agent, node: Node) -> None:
     """Scrapes would reach now the one and now the other; neither is the successor of the other."""
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-    nodes = [Node(tmp_path / "first"), Node(tmp_path / "second")]
-    for node in nodes:
-        node.shell(print_answer())
-    with running_agent(nodes[0], "--metrics", ANYWHERE) as first, running_agent(nodes[1]) as other:
-        address = port_of(first)
-        second = RunningAgent(nodes[1], "--metrics", address)
-        assert second.process.wait(20) != 0
-        assert f"metrics: cannot listen at {address}: address already in use" in second.log
+    with agent_here(node) as other:
+        with refused(port_of(agent)), agent_here(node, "--metrics", port_of(agent)):
+            pass
         assert other.look_up(IMAGE).status == 200
-        assert len({samples(scrape(address))["process_start_time_seconds"] for _ in range(8)}) == 1
+
+
+def refused(address: str) -> AbstractContextManager[object]:
+    """Expect that an agent cannot listen at an address."""
+    problem = f"metrics: cannot listen at {address}: address already in use"
+    return pytest.raises(EnvironmentProblem, match=f"^{re.escape(problem)}")
 
 
 def promtool(*arguments: str, cwd: Path = ROOT) -> str:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from keyferry import EnvironmentProblem
 from keyferry.agent.log import AgentLog
 from keyferry.agent.process import AgentProcess
 from keyferry.agent.settings import NAMES, Given, flag_of
@@ -50,10 +51,14 @@ class AgentHere(Agent):
             Given(flags=settings, config_file=config_file, environ=environ), AgentLog(stream=self._written)
         )
         self._loop = _Loop()
+        self._problem: EnvironmentProblem | None = None
 
         def serve() -> None:
-            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-                runner.run(process.run())
+            try:
+                with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                    runner.run(process.run())
+            except EnvironmentProblem as problem:
+                self._problem = problem
 
         self._thread = threading.Thread(target=serve)
         self._thread.start()
@@ -64,8 +69,10 @@ class AgentHere(Agent):
         return self._written.getvalue()
 
     def wait_ready(self) -> AgentHere:
-        """Wait until it serves."""
+        """Wait until it serves; raise what keeps it from that."""
         wait_until(lambda: self.is_ready or not self._thread.is_alive(), "the agent")
+        if self._problem is not None:
+            raise self._problem
         assert self.is_ready, self.log
         return self
 
