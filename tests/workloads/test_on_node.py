@@ -96,8 +96,7 @@ def test_the_agents_pod_tells_what_only_the_node_has(far: FarCluster) -> None:
 
 
 def test_the_document_says_which_half_came_from_where(far: FarCluster) -> None:
-    far.api.objects["", "pods", "shop", "web"]["spec"]["imagePullSecrets"] = [{"name": "regcred"}]  # type: ignore[index] # a map
-    far.api.add(pull_secret(login="bob:kf-marked-password"))
+    far.api.add(pod(imagePullSecrets=[{"name": "regcred"}]), pull_secret(login="bob:kf-marked-password"))
     far.node.add_agent()
     done = far.explain("-o", "json")
     found = document_of(done)
@@ -114,8 +113,7 @@ def test_the_document_says_which_half_came_from_where(far: FarCluster) -> None:
 
 def test_the_callers_secrets_do_not_travel(far: FarCluster) -> None:
     """Not their data and not their hashes: the node gets the names of image, namespace and account."""
-    far.api.objects["", "pods", "shop", "web"]["spec"]["imagePullSecrets"] = [{"name": "regcred"}]  # type: ignore[index] # a map
-    far.api.add(pull_secret(login="bob:kf-marked-password"))
+    far.api.add(pod(imagePullSecrets=[{"name": "regcred"}]), pull_secret(login="bob:kf-marked-password"))
     far.node.add_agent()
     assert far.explain().returncode == 0
     sent = [seen for seen in far.api.seen if "/exec" in seen.path or seen.method == "POST"]
@@ -163,7 +161,7 @@ def test_an_image_alone_needs_the_name_of_the_node(far: FarCluster) -> None:
 
 
 def test_a_pod_on_no_node_has_nobody_to_ask(far: FarCluster) -> None:
-    far.api.objects["", "pods", "shop", "web"]["spec"]["nodeName"] = ""  # type: ignore[index] # a map
+    far.api.add(pod(nodeName=""))
     done = far.explain()
     assert done.returncode == 3
     assert "the pod is on no node yet" in done.stderr
@@ -522,14 +520,17 @@ def test_a_connection_that_is_cut_leaves_nothing_behind(
     assert debug_pods(far.api) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_nothing_behind(far: FarCluster, tmp_path: Path, number: signal.Signals) -> None:
-    far.node.is_slow = True
+def started(far: FarCluster) -> subprocess.Popen[bytes]:
+    """Start to ask a debug pod, in a process of its own."""
     words = ("explain", "pod/web", "-n", "shop", "--on-node", *DEBUG)
-    env = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(far.kube.path), "KUBERC": ""}
-    with subprocess.Popen(
-        [sys.executable, "-m", "keyferry", *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    env, pipe = {**os.environ, **far.env}, subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-m", "keyferry", *words], env=env, stdout=pipe, stderr=pipe)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_behind(far: FarCluster, number: signal.Signals) -> None:
+    far.node.is_slow = True
+    with started(far) as process:
         wait_until(
             lambda: any(seen.method == "GET" and "/pods/keyferry-node-" in seen.path for seen in far.api.seen)
         )
@@ -560,16 +561,9 @@ def slow_create(far: FarCluster) -> threading.Event:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_pod_that_is_made_after_a_signal_is_deleted(
-    far: FarCluster,
-    tmp_path: Path,
-    slow_create: threading.Event,
-    number: signal.Signals,
+    far: FarCluster, slow_create: threading.Event, number: signal.Signals
 ) -> None:
-    words = ("explain", "pod/web", "-n", "shop", "--on-node", *DEBUG)
-    env = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(far.kube.path), "KUBERC": ""}
-    with subprocess.Popen(
-        [sys.executable, "-m", "keyferry", *words], env=env, stderr=subprocess.PIPE
-    ) as process:
+    with started(far) as process:
         assert slow_create.wait(60)
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
