@@ -325,3 +325,9 @@ def test_a_relayed_token_without_a_required_annotation_is_not_passed_on() -> Non
     found, requests = ask(asked, None, relayed("one", other="x"))
     assert (found.outcome, requests) == (ProvisionOutcome.SKIPPED, [])
     assert ask(asked, None, relayed("one", team="a", other="x"))[1] == told("one", {"team": "a"})
+
+
+def test_a_relayed_token_for_somebody_else_is_kept_from_the_plugin() -> None:
+    found, requests = ask(attributes(), None, relayed(web_token({"aud": "another"})))
+    assert (found.outcome, requests) == (ProvisionOutcome.FAILED, [])
+    assert f"expected the audience '{AUDIENCE}'" in str(found.error)
