@@ -19,48 +19,13 @@ import yaml
 from keyferry.lint.fixes import FIXABLE_CODES
 from support.commands import run_in_process
 from support.federation import AUDIENCE, ISSUER
-from support.lint import SECRET, lint_target, write
+from support.lint import GOOD, KUBECONFIG, write
 from support.pages import Machine, blocks
-from support.parts import BEYOND_CI
-from support.public_configs import find_public_configs, verdicts
 from support.records import plant
 from support.terminal import keyferry_on_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC = find_public_configs()
-
-GOOD = """\
-apiVersion: kubelet.config.k8s.io/v1
-kind: CredentialProviderConfig
-providers:
-- name: plugin
-  apiVersion: credentialprovider.kubelet.k8s.io/v1
-  defaultCacheDuration: 10m
-  matchImages:
-  - reg.example
-"""
 WRONG = GOOD.replace("reg.example", "reg.example/*").replace("10m", "-1s")
-KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-current-context: c
-clusters:
-- name: k
-  cluster:
-    server: https://k:6443
-contexts:
-- name: c
-  context:
-    cluster: k
-    user: u
-users:
-- name: u
-  user:
-    exec:
-      apiVersion: client.authentication.k8s.io/v1
-      command: /bin/sh
-      interactiveMode: Never
-"""
 WRONG_KUBECONFIG = KUBECONFIG.replace("Never", "Maybe")
 KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: DenyAll\n"
 _FEDERATION = """\
@@ -287,99 +252,12 @@ def test_without_targets_the_nodes_config_is_linted(tmp_path: Path) -> None:
     assert "KF141" in _run(path, "--bin-dir", str(home)).stdout
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(f"env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="no kind"),
-        pytest.param(GOOD + f"  env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="variable"),
-        pytest.param(GOOD + f"  args: [--password={SECRET}]\n", id="argument"),
-        pytest.param(GOOD + f"  args: [!!int {SECRET}]\n", id="tag"),
-        pytest.param(GOOD + f"  ~: {SECRET}\n", id="null key"),
-        pytest.param(GOOD + f"  args: [*{SECRET}]\n", id="alias"),
-        pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg.example"), id="user info"),
-        pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg[.example"), id="user info, refused"),
-        pytest.param(GOOD.replace("reg.example", f"'u:\"{SECRET}@reg.example'"), id="user info with a quote"),
-        pytest.param(GOOD.replace("reg.example", f"https://u:{SECRET}@reg.example"), id="whole URL"),
-        pytest.param(GOOD.replace("reg.example", f'"oci://u:{SECRET}@reg\\t"'), id="whole URL, refused"),
-        pytest.param(f"users: [{{name: u, user: {{token: {SECRET}}}}}]\n", id="kube: token"),
-        pytest.param(f"users: [{{name: u, user: {{token: [{SECRET}]}}}}]\n", id="kube: wrong type"),
-        pytest.param(f"users: [{{name: u, user: {{token: {SECRET}, password: {SECRET}}}}}]\n", id="kube: both"),
-        pytest.param(f"users: [{{name: u, user: {{client-key-data: {SECRET}}}}}]\n", id="kube: no base64"),
-        pytest.param(f"users: [{{name: u, user: {SECRET}}}]\n", id="kube: no mapping"),
-        pytest.param(f"users:\n- {SECRET}\n", id="kube: no entry"),
-        pytest.param(f"users: [{{name: u, user: {{token: {SECRET}", id="kube: cut short"),
-        pytest.param(f"kind: Config\nusers:\n\t- {SECRET}\n", id="kube: tab"),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: '{SECRET}}}}}]\n", id="kube: quote"),
-        pytest.param(f"apiVersion: v1/\nkind: Config\ntoken: {SECRET}\n", id="kube: whole file"),
-        pytest.param(f"users: [{{name: u}}, {{name: u, user: {{token: {SECRET}}}}}]\n", id="kube: twice"),
-        pytest.param(KUBECONFIG.replace("server:", f"proxy-url: http://u:{SECRET}@p\n    server:"), id="kube: proxy"),
-        pytest.param(KUBECONFIG.replace("server:", f"proxy-url: u:{SECRET}@p\n    server:"), id="kube: bad proxy"),
-        pytest.param(KUBECONFIG.replace("server:", f"proxy-url: http://u:{SECRET}/@p\n    server:"), id="kube: slash"),
-        pytest.param(KUBECONFIG.replace("https://k", f"https://u:{SECRET}@k"), id="kube: server"),
-        pytest.param(KUBECONFIG.replace("https://k", f"u:{SECRET}@k"), id="kube: server without scheme"),
-        pytest.param(KUBECONFIG.replace("Never", f"Never\n      args: [--token, {SECRET}]"), id="kube: argument"),
-        pytest.param(KUBECONFIG.replace("Never", f"Never\n      env: [{{name: T, value: {SECRET}}}]"), id="kube: env"),
-        pytest.param(
-            KUBECONFIG.replace("Never", f"Never\n      env: [{{name: API_TOKEN, value: {SECRET}}}]"), id="env secret"
-        ),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: *{SECRET}}}}}]\n", id="kube: alias"),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !{SECRET} x}}}}]\n", id="kube: tag"),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!{SECRET} x}}}}]\n", id="kube: tag of YAML"),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !{SECRET}!x y}}}}]\n", id="kube: handle"),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: %{SECRET}}}}}]\n", id="kube: directive"),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: @{SECRET}}}}}]\n", id="kube: reserved"),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!int {SECRET}}}}}]\n", id="kube: no number"),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{~: {SECRET}}}}}]\n", id="kube: null key"),
-        pytest.param(f"kind: Config\n~: [{{name: u, user: {{token: {SECRET}}}}}]\n", id="kube: null key above"),
-        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!binary {SECRET}}}}}]\n", id="kube: no binary"),
-    ],
-)  # fmt: skip
-def test_no_secret_is_ever_printed(tmp_path: Path, text: str) -> None:
-    path = write_kube(tmp_path, text)
-    for output in ("text", "table", "json", "sarif", "junit", "github", "diff"):
-        done = _run(path, "-o", output)
-        # A variable with a name that says nothing is no finding.
-        assert done.returncode == int("{name: T, " not in text)
-        assert SECRET not in done.stdout + done.stderr, output
-
-
 def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     """Control characters of a file's name or content are replaced, and each finding stays on one line."""
     path = write(tmp_path, f'{GOOD}  "x\\ny\\e[2J": 1\n', "a\n\033[2J.yaml")
     text, table = _run(path), _run(path, "-o", "table")
     assert "\033" not in text.stdout + text.stderr + table.stdout
     assert (table.returncode, len(table.stdout.splitlines())) == (1, 1)
-
-
-def _verdicts() -> list[dict[str, Any]]:
-    return verdicts("credential-provider-config")
-
-
-@pytest.mark.skipif(not _verdicts(), reason=BEYOND_CI["public-configs"])
-def test_public_configs_get_the_verdict_of_kubernetes() -> None:
-    wrong = {}
-    for entry in _verdicts():
-        want, path = entry["verdict"], str(PUBLIC / entry["file"])
-        report = lint_target(path, is_read_by_kubelet=True)
-        texts = [finding.kubernetes_text for finding in report.findings if finding.severity == "error"]
-        if report.accepted != want["accepted"]:
-            wrong[entry["file"]] = f"accepted: {report.accepted}"
-        elif want["errors"] is not None and texts != want["errors"]:
-            wrong[entry["file"]] = f"errors: {texts}"
-        elif _shape(report.kubernetes_text) != _shape(want["error"] or ""):
-            wrong[entry["file"]] = report.kubernetes_text
-        # As the config of a node; given as a file, a document with a config inside is linted for that one.
-        elif (_run("--severity", "error", KEYFERRY_CONFIG=path).returncode == 0) != want["accepted"]:
-            wrong[entry["file"]] = "exit status"
-    assert wrong == {}
-
-
-def _shape(text: str) -> str:
-    """A text without the file's name, the name of Go's scheme, and the details of its JSON parser."""
-    stage, colon, rest = text.partition('": ')
-    if stage.startswith("error decoding config"):
-        text = "error decoding config" + colon + rest
-    return text.partition(" in scheme ")[0].partition("json parse error: ")[0]
 
 
 def test_several_folders_of_records_are_counted_as_such(tmp_path: Path) -> None:
@@ -574,22 +452,6 @@ def test_a_pipe_that_is_waited_for_is_named(tmp_path: Path) -> None:
     assert running.returncode == 0
 
 
-@pytest.mark.parametrize(
-    "text", ["correct horse battery staple\n", "'correct horse'\n", "correct\n  horse\n", "4711\n"]
-)
-def test_a_file_that_is_one_plain_value_is_not_shown(tmp_path: Path, text: str) -> None:
-    """It may be a password."""
-    (tmp_path / "password").write_text(text)
-    for output in ("text", "table", "json", "github", "diff"):
-        done = _run("password", "-o", output, cwd=tmp_path)
-        assert done.returncode == 1
-        assert not re.search("correct|horse|battery|4711", done.stdout + done.stderr)
-
-
-RECORDED = ROOT / "tests" / "conformance" / "vectors" / "kubeconfig.json"
-Json = dict[str, Any]
-
-
 def test_good_files_give_no_output_and_status_0(tmp_path: Path) -> None:
     done = _run(write_kube(tmp_path, KUBECONFIG), write_kube(tmp_path, KUBERC, "kuberc"))
     assert (done.returncode, done.stdout) == (0, "")
@@ -618,95 +480,6 @@ def test_files_of_all_kinds_at_once(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "KF104" in done.stdout
     assert "KF101" in done.stdout
-
-
-# Kubernetes' own verdicts
-
-NO_CONTEXT = (
-    "invalid configuration: no configuration has been provided, "
-    "try setting KUBERNETES_MASTER environment variable"
-)
-
-
-def _refusals(verdict: Json) -> list[str]:
-    """What Kubernetes holds against a file: on loading, on validation, or when the current context is used.
-
-    That there is no context is no refusal of the file: it may be one of several.
-    """
-    found = [verdict["load_error"], *(verdict["validation_errors"] or ())]
-    found += [verdict["client_config_error"], verdict["transport_error"]]
-    return [text for text in found if text and not text.endswith(NO_CONTEXT)]
-
-
-def _public() -> list[dict[str, Any]]:
-    return verdicts("kubeconfig")
-
-
-@pytest.mark.skipif(not _public(), reason=BEYOND_CI["public-configs"])
-def test_public_kubeconfigs_get_the_verdict_of_kubernetes() -> None:
-    wrong = {}
-    for entry in _public():
-        verdict, path = entry["verdict"], PUBLIC / entry["file"]
-        report = lint_target(str(path))
-        texts = [finding.kubernetes_text for finding in report.findings if finding.severity == "error"]
-        if report.accepted != (not _refusals(verdict)):
-            wrong[entry["file"]] = f"accepted: {report.accepted}"
-        elif verdict["validation_errors"] is not None and sorted(texts) != sorted(
-            verdict["validation_errors"]
-        ):
-            wrong[entry["file"]] = f"errors: {texts}"
-        elif not report.accepted and _shape_of_kubeconfig(report.kubernetes_text) != _shape_of_kubeconfig(
-            verdict["client_config_error"]
-        ):
-            wrong[entry["file"]] = report.kubernetes_text
-        elif (_run(str(path), "--severity", "error").returncode == 0) != (not _refusals(verdict)):
-            wrong[entry["file"]] = "exit status"
-    assert wrong == {}
-
-
-def _shape_of_kubeconfig(text: str) -> str:
-    """A text without the file's name, and without where in a value its decoder stopped."""
-    stage, colon, rest = text.partition('": ')
-    if stage.startswith("error loading config file"):
-        text = "error loading config file" + colon + rest
-    return text.partition(" at input byte")[0]
-
-
-def _recorded() -> list[Json]:
-    cases = json.loads(RECORDED.read_text("utf-8"))["cases"]
-    return [
-        case
-        for case in cases
-        if case["input"]["op"] == "load"
-        and set(case["input"].get("files") or ()) == {"config"}
-        and case["input"].get("kubeconfig") == "$DIR/config"
-        and not {"overrides", "explicit"} & set(case["input"])
-    ]
-
-
-def test_recorded_kubeconfigs_get_the_verdict_of_kubernetes(tmp_path: Path) -> None:
-    """Every recorded file that stands alone, by the answer of client-go's own loader, validation and transport."""
-    cases = _recorded()
-    assert cases
-    wrong = {}
-    for case in cases:
-        text, want = case["input"]["files"]["config"], case["want"]
-        data = text.replace("$DIR", str(tmp_path)).encode() if isinstance(text, str) else None
-        if data is None:
-            continue
-        (tmp_path / "config").write_bytes(data)
-        client = want.get("client_config") or {}
-        verdict = {
-            "load_error": want["load_error"],
-            "validation_errors": want.get("validate_errors_sorted"),
-            "client_config_error": client.get("error"),
-            "transport_error": client.get("transport_error"),
-        }
-        refused = _refusals(verdict)
-        report = lint_target(str(tmp_path / "config"))
-        if report.accepted == bool(refused):
-            wrong[case["name"]] = [refused, [finding.code for finding in report.findings]]
-    assert wrong == {}
 
 
 def write_federation(folder: Path, *, cache_type: str = "Token", issuer: str = ISSUER) -> None:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-from conformance.layout import lay_out, lay_out_programs
-from keyferry import load_providers
-from keyferry.errors import ConfigError
 from support.commands import run_in_process
-from support.lint import SECRET, Report, codes, config, lint_provider, lint_target, only, write
+from support.lint import SECRET, codes, config, lint_provider, lint_target, only, write
 from support.parts import root
-
-VECTORS = Path(__file__).resolve().parents[1] / "conformance" / "vectors" / "provider_config.json"
 
 
 def test_a_good_config_is_clean(tmp_path: Path) -> None:
@@ -111,90 +105,6 @@ def test_a_directory_is_refused_before_1_34(tmp_path: Path) -> None:
     report = lint_target(str(tmp_path), versions=("1.33",))
     assert (only(report).code, only(report).kubernetes) == ("KF112", "before 1.34")
     assert report.kubernetes_text.endswith(f"read {tmp_path}: is a directory")
-
-
-def _lay_out(given: dict[str, object], folder: Path) -> str:
-    lay_out(folder, {f"{name}/": None for name in given.get("dirs") or ()})  # type: ignore[attr-defined] # names
-    lay_out(folder, given.get("files"))
-    kind, _, name = str(given["path"]).partition(":")
-    return str(folder) if kind == "dir" else f"{folder}/{name}" if kind == "file" else ""
-
-
-def test_the_verdict_is_that_of_kubernetes_in_every_recorded_case(tmp_path: Path) -> None:
-    """A config has findings of severity error exactly if Kubernetes refused it."""
-    wrong = []
-    cases = json.loads(VECTORS.read_text("utf-8"))["cases"]
-    for number, case in enumerate(cases):
-        if case["input"].get("op") == "register":
-            continue
-        (tmp_path / str(number)).mkdir()
-        path = _lay_out(case["input"], tmp_path / str(number))
-        gates = {GATE: bool(case["input"].get("featureGate", True))}
-        report = lint_target(path, gates=gates, is_read_by_kubelet=True)
-        # Of a file that it takes for another kind, lint says what that kind lacks.
-        has_text = bool(report.kubernetes_text) or report.kind != "providers"
-        if report.accepted != case["want"]["ok"] or report.accepted == has_text:
-            wrong.append(case["name"])
-    assert cases
-    assert wrong == []
-
-
-Place = tuple[object, ...]
-
-
-def _raised(path: str, bin_dir: Path, *, gate: bool = True) -> tuple[list[Place], str]:
-    try:
-        load_providers(path, bin_dir, service_account_tokens=gate)
-    except ConfigError as error:
-        return [_place(problem) for problem in error.problems], error.kubernetes_text
-    return [], ""
-
-
-def _place(found: object) -> Place:
-    place: Place = attrgetter("code", "file", "line", "column", "path", "message", "kubernetes_text")(found)
-    return place
-
-
-def _errors(report: Report) -> tuple[list[Place], str]:
-    errors = [_place(finding) for finding in report.findings if finding.severity == "error"]
-    return errors, report.kubernetes_text
-
-
-def test_the_library_raises_the_errors_of_lint(tmp_path: Path) -> None:
-    """One set of rules: all of them, in the same order, with the same words, for every recorded config."""
-    bin_dir = tmp_path / "bin"
-    lay_out_programs(bin_dir, {"one": 0o755, "plain": 0o644, "folder/": 0o755})
-    refused = 0
-    for number, case in enumerate(json.loads(VECTORS.read_text("utf-8"))["cases"]):
-        (tmp_path / str(number)).mkdir()
-        path = _lay_out(case["input"], tmp_path / str(number))
-        gate = bool(case["input"].get("featureGate", True))
-        for folder in (bin_dir, tmp_path / "missing"):
-            raised = _raised(path, folder, gate=gate)
-            report = lint_target(path, bin_dir=str(folder), gates={GATE: gate}, is_read_by_kubelet=True)
-            if report.kind == "providers":
-                assert raised == _errors(report), case["name"]
-            else:
-                assert raised[0]
-                assert not report.accepted
-            refused += bool(raised[0])
-    assert refused > 500
-
-
-def test_no_problem_hides_another_from_the_library(tmp_path: Path) -> None:
-    """Of the bin dir, of reading, of validation and of executables at once, sorted by file and line."""
-    lay_out_programs(tmp_path / "bin", {"plain": 0o644})
-    folder = tmp_path / "config"
-    folder.mkdir()
-    write(folder, "a: [", "1.yaml")
-    write(folder, config({"name": "plain", "defaultCacheDuration": "-1s"}), "2.json")
-    write(folder, config({"name": "none", "extra": 1}), "3.json")
-    problems, text = _raised(str(folder), tmp_path / "bin")
-    assert [problem[0] for problem in problems] == ["KF103", "KF142", "KF126", "KF141", "KF107"]
-    assert text == lint_target(str(folder)).kubernetes_text
-    problems, text = _raised(str(folder), tmp_path / "no-bin")
-    assert sorted(str(problem[0]) for problem in problems) == ["KF103", "KF107", "KF126", "KF140"]
-    assert text == f"plugin binary directory {tmp_path}/no-bin did not exist"
 
 
 PROVIDERS = [

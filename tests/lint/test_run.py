@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.commands import run_in_process
-from support.lint import Report, codes, config, lint_target, only, write
+from support.lint import GOOD, Report, codes, config, lint_target, only, write
 from support.records import folder_of, plant, plant_intent
 
 TOKENS: dict[str, object] = {
@@ -321,16 +321,9 @@ def test_a_file_that_cloud_init_writes_has_its_own_name(
     assert code in places(write(tmp_path, f"write_files:\n{text}"))
 
 
-CONFIG = """\
-apiVersion: kubelet.config.k8s.io/v1
-kind: CredentialProviderConfig
-providers:
-- name: plugin
-  apiVersion: credentialprovider.kubelet.k8s.io/v1
-  defaultCacheDuration: 10m
-  matchImages:
-  - reg.example/team/*
-"""
+CONFIG = GOOD.replace("reg.example", "reg.example/team/*")
+
+
 LINE = "  - reg.example/team/*"
 
 

@@ -1,14 +1,17 @@
-"""The lines of a file as they may be shown."""
+"""The lines of a file as they may be shown, and that no output of the command has a secret."""
 
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from keyferry.lint.secrets import marked_length, visible_lines, visible_source
 from keyferry.lint.source import SourceFile
-from support.lint import SECRET
+from support.commands import run_in_process
+from support.lint import GOOD, KUBECONFIG, SECRET, write
 
 MASK = "********"
 
@@ -158,3 +161,71 @@ def test_a_column_moves_with_what_is_masked_before_it() -> None:
 def test_a_column_after_a_masked_shape_is_that_of_the_line() -> None:
     (line,) = visible_source(SourceFile.parse("x", b"  name: a # u:p-word@reg.example x"))
     assert line.column(34) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="no kind"),
+        pytest.param(GOOD + f"  env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="variable"),
+        pytest.param(GOOD + f"  args: [--password={SECRET}]\n", id="argument"),
+        pytest.param(GOOD + f"  args: [!!int {SECRET}]\n", id="tag"),
+        pytest.param(GOOD + f"  ~: {SECRET}\n", id="null key"),
+        pytest.param(GOOD + f"  args: [*{SECRET}]\n", id="alias"),
+        pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg.example"), id="user info"),
+        pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg[.example"), id="user info, refused"),
+        pytest.param(GOOD.replace("reg.example", f"'u:\"{SECRET}@reg.example'"), id="user info with a quote"),
+        pytest.param(GOOD.replace("reg.example", f"https://u:{SECRET}@reg.example"), id="whole URL"),
+        pytest.param(GOOD.replace("reg.example", f'"oci://u:{SECRET}@reg\\t"'), id="whole URL, refused"),
+        pytest.param(f"users: [{{name: u, user: {{token: {SECRET}}}}}]\n", id="kube: token"),
+        pytest.param(f"users: [{{name: u, user: {{token: [{SECRET}]}}}}]\n", id="kube: wrong type"),
+        pytest.param(f"users: [{{name: u, user: {{token: {SECRET}, password: {SECRET}}}}}]\n", id="kube: both"),
+        pytest.param(f"users: [{{name: u, user: {{client-key-data: {SECRET}}}}}]\n", id="kube: no base64"),
+        pytest.param(f"users: [{{name: u, user: {SECRET}}}]\n", id="kube: no mapping"),
+        pytest.param(f"users:\n- {SECRET}\n", id="kube: no entry"),
+        pytest.param(f"users: [{{name: u, user: {{token: {SECRET}", id="kube: cut short"),
+        pytest.param(f"kind: Config\nusers:\n\t- {SECRET}\n", id="kube: tab"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: '{SECRET}}}}}]\n", id="kube: quote"),
+        pytest.param(f"apiVersion: v1/\nkind: Config\ntoken: {SECRET}\n", id="kube: whole file"),
+        pytest.param(f"users: [{{name: u}}, {{name: u, user: {{token: {SECRET}}}}}]\n", id="kube: twice"),
+        pytest.param(KUBECONFIG.replace("server:", f"proxy-url: http://u:{SECRET}@p\n    server:"), id="kube: proxy"),
+        pytest.param(KUBECONFIG.replace("server:", f"proxy-url: u:{SECRET}@p\n    server:"), id="kube: bad proxy"),
+        pytest.param(KUBECONFIG.replace("server:", f"proxy-url: http://u:{SECRET}/@p\n    server:"), id="kube: slash"),
+        pytest.param(KUBECONFIG.replace("https://k", f"https://u:{SECRET}@k"), id="kube: server"),
+        pytest.param(KUBECONFIG.replace("https://k", f"u:{SECRET}@k"), id="kube: server without scheme"),
+        pytest.param(KUBECONFIG.replace("Never", f"Never\n      args: [--token, {SECRET}]"), id="kube: argument"),
+        pytest.param(KUBECONFIG.replace("Never", f"Never\n      env: [{{name: T, value: {SECRET}}}]"), id="kube: env"),
+        pytest.param(
+            KUBECONFIG.replace("Never", f"Never\n      env: [{{name: API_TOKEN, value: {SECRET}}}]"), id="env secret"
+        ),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: *{SECRET}}}}}]\n", id="kube: alias"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !{SECRET} x}}}}]\n", id="kube: tag"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!{SECRET} x}}}}]\n", id="kube: tag of YAML"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !{SECRET}!x y}}}}]\n", id="kube: handle"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: %{SECRET}}}}}]\n", id="kube: directive"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: @{SECRET}}}}}]\n", id="kube: reserved"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!int {SECRET}}}}}]\n", id="kube: no number"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{~: {SECRET}}}}}]\n", id="kube: null key"),
+        pytest.param(f"kind: Config\n~: [{{name: u, user: {{token: {SECRET}}}}}]\n", id="kube: null key above"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!binary {SECRET}}}}}]\n", id="kube: no binary"),
+    ],
+)  # fmt: skip
+def test_no_secret_is_ever_printed(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text, "config", 0o600)
+    for output in ("text", "table", "json", "sarif", "junit", "github", "diff"):
+        done = run_in_process("lint", path, "-o", output)
+        # A variable with a name that says nothing is no finding.
+        assert done.returncode == int("{name: T, " not in text)
+        assert SECRET not in done.stdout + done.stderr, output
+
+
+@pytest.mark.parametrize(
+    "text", ["correct horse battery staple\n", "'correct horse'\n", "correct\n  horse\n", "4711\n"]
+)
+def test_a_file_that_is_one_plain_value_is_not_shown(tmp_path: Path, text: str) -> None:
+    """It may be a password."""
+    (tmp_path / "password").write_text(text)
+    for output in ("text", "table", "json", "github", "diff"):
+        done = run_in_process("lint", "password", "-o", output, cwd=tmp_path)
+        assert done.returncode == 1
+        assert not re.search("correct|horse|battery|4711", done.stdout + done.stderr)

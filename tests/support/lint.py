@@ -13,6 +13,38 @@ from keyferry.lint.run import LintRequest, lint_files
 # The type of a report, for tests that hand one around.
 Report = LintReport
 SECRET = "hunter2-hunter2"
+# A provider config and a kubeconfig without a finding, as texts.
+GOOD = """\
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: plugin
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  defaultCacheDuration: 10m
+  matchImages:
+  - reg.example
+"""
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: c
+clusters:
+- name: k
+  cluster:
+    server: https://k:6443
+contexts:
+- name: c
+  context:
+    cluster: k
+    user: u
+users:
+- name: u
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1
+      command: /bin/sh
+      interactiveMode: Never
+"""
 
 
 def config(provider: dict[str, object] | None = None, **fields: object) -> str:
