@@ -9,6 +9,7 @@ from .kit_plugins import (
     ACCOUNT_TOKEN,
     PASSWORD,
     TOKEN,
+    V1,
     Broken,
     always,
     answering,
@@ -33,7 +34,6 @@ def matching_pair() -> dict[str, str]:
     return {"clientCertificateData": make_certificate(key), "clientKeyData": key_pem(key)}
 
 
-V1 = "credentialprovider.kubelet.k8s.io/v1"
 _ECHOED = response(auth={"registry.example": ("user", ACCOUNT_TOKEN)})
 _STRANGER = response(auth={"registry.invalid": ("user", PASSWORD)})
 _ECHO = {"before": f"case $request in *serviceAccountToken*) {give(_ECHOED)} ;; esac"}
