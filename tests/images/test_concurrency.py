@@ -131,17 +131,17 @@ def test_many_threads_share_one_run(kind: str) -> None:
     assert (counts.runs, counts.shared, counts.hits) == (1, 199, 0)
 
 
-def test_a_thousand_tasks_share_one_run_and_do_not_block_the_loop() -> None:
-    """Another task of the loop lets the plugin end."""
+def test_many_tasks_share_one_run_and_do_not_block_the_loop() -> None:
+    """Many more than there are threads; another task of the loop lets the plugin end."""
     world = World()
 
     async def ask() -> list[Answer]:
-        lookups = [asyncio.ensure_future(world.providers.lookup_async(name)) for name in images(1000)]
+        lookups = [asyncio.ensure_future(world.providers.lookup_async(name)) for name in images(300)]
         await asyncio.to_thread(wait_until, lambda: world.runs, "the run")
         world.gate.set()
         return await asyncio.gather(*lookups)
 
-    assert users(asyncio.run(ask())) == {("user",): 1000}
+    assert users(asyncio.run(ask())) == {("user",): 300}
     assert len(world.runs) == 1
 
 
