@@ -168,6 +168,7 @@ def test_a_renewal_is_between_half_and_nine_tenths_of_a_life(got: int, life: int
         ("ecr: retry after 7 s\nsomething else", 0),
         ("one line: with a bar | ecr: retry after 7 s", 0),
         ("retry after 7 s", 0),
+        (": retry after 7 s", 0),
         ("ecr: please retry after 7 s", 0),
         ("ecr: retry after -7 s", 0),
         ("ecr: retry after \u0667 s", 0),

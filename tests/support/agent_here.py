@@ -108,12 +108,8 @@ def agent_here(node: Node, *flags: str) -> Iterator[AgentHere]:
 @contextmanager
 def _as_before() -> Iterator[None]:
     """Take back what an agent changes in its process."""
-    logger, limits, interval = (
-        logging.getLogger("asyncio"),
-        resource.getrlimit(resource.RLIMIT_NOFILE),
-        sys.getswitchinterval(),
-    )
-    handlers, propagate = logger.handlers, logger.propagate
+    logger, limits = logging.getLogger("asyncio"), resource.getrlimit(resource.RLIMIT_NOFILE)
+    handlers, propagate, interval = logger.handlers, logger.propagate, sys.getswitchinterval()
     try:
         yield
     finally:
