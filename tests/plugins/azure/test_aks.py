@@ -205,6 +205,17 @@ def test_a_workload_logs_in_by_its_token_file(azure: Azure, tmp_path: Path, by: 
     assert ask(azure, *args, "-l", "workloadidentity", env=env).login_status["token"] == cloud.ENTRA_TOKEN
 
 
+def test_a_workloads_token_is_not_shown(azure: Azure, tmp_path: Path) -> None:
+    """Even if Entra quotes it, and it looks like nothing."""
+    path = tmp_path / "token"
+    path.write_text("podmarkopaque")
+    azure.on(
+        ENTRA, lambda received: cloud.refused(50027, text=f"bad {received.form['client_assertion']} here")
+    )
+    said = fail(azure, *NAMED, "-l", "workloadidentity", "--federated-token-file", str(path))
+    assert "bad ******** here" in said
+
+
 def test_a_github_action_logs_in(azure: Azure, tmp_path: Path) -> None:
     """Its token comes from GitHub, which wins over a file."""
     assertion = cloud.pod_token()
