@@ -260,10 +260,6 @@ def test_the_answer_for_a_token_without_an_end_is_not_kept(node: Node) -> None:
         assert len(node.runs()) == 2
 
 
-def test_fields_that_the_agent_does_not_know_are_ignored(agent: Agent) -> None:
-    assert agent.look_up(IMAGE, later=[1], kinder={}).document["credentials"]
-
-
 def test_evict_drops_a_refused_credential_and_is_limited(agent: Agent) -> None:
     agent.look_up(IMAGE)
     refused = {"image": IMAGE, "username": "user", "password": "pass"}
@@ -327,16 +323,6 @@ def test_a_registry_is_answered_if_all_its_images_have_one_login(agent: Agent) -
     assert (none["outcome"], none["credentials"]) == ("none", [])
     for wrong in ("", "a/b", "registry example", 7):
         assert agent.ask("POST", "/v1/lookup", {**question, "registry": wrong}).status == 400
-
-
-def test_plugins_of_the_agent_do_not_ask_it(node: Node) -> None:
-    """A shim that is run by mistake would wait for its own caller."""
-    write_executable(
-        node.bin_dir / PLUGIN, f'#!/bin/sh\necho "agent=$KEYFERRY_AGENT" > {node.root}/seen\nexit 1\n'
-    )
-    with agent_here(node) as agent:
-        agent.look_up(IMAGE)
-    assert (node.root / "seen").read_text() == "agent=off\n"
 
 
 def test_an_answer_can_be_asked_of_one_config_only(agent: Agent) -> None:

@@ -188,8 +188,6 @@ def test_a_variable_that_names_no_socket_is_refused(tmp_path: Path) -> None:
     given = Given(environ=PLACES | {"KEYFERRY_AGENT": "on"})
     with pytest.raises(ConfigError, match="KEYFERRY_AGENT: found 'on', expected an absolute path"):
         resolve_settings(given, node=node(tmp_path))
-    with pytest.raises(EnvironmentProblem, match="KEYFERRY_AGENT is 'on', expected"):
-        find_agent_socket(given)
 
 
 @pytest.mark.parametrize("flags", [{"socket": "/" + "x" * 120}, {}])

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,12 +174,15 @@ def test_the_user_name_of_identity_tokens_is_not_given(helper: Helper) -> None:
     assert helper("get", stdin=HOST) == NOT_FOUND
 
 
+PATTERNS = [HOST, f"{HOST}/x", "*.io", "docker.io", "reg.io:5000"]
+LISTED = b'{"registry.example":"","https://index.docker.io/v1/":"","reg.io:5000":""}\n'
+
+
 def test_list_names_exact_hosts_and_runs_nothing(node: Node) -> None:
-    node.provider(matchImages=[HOST, f"{HOST}/x", "*.io", "docker.io", "reg.io:5000"])
+    node.provider(matchImages=PATTERNS)
     node.recording()
     node.load()
-    expected = b'{"registry.example":"","https://index.docker.io/v1/":"","reg.io:5000":""}\n'
-    assert Helper(node)("list") == (0, expected)
+    assert Helper(node)("list") == (0, LISTED)
     assert node.runs() == []
 
 
@@ -382,26 +384,12 @@ def test_a_config_that_is_named_counts_and_not_the_agents(node: Node, suffix: st
     assert [image.partition("/")[0] for image in node.runs()] == ["mine.example"] * 2
 
 
-def test_a_named_config_has_its_own_bin_dir(node: Node, tmp_path: Path) -> None:
-    """The same config with other plugins is another one."""
-    node.provider(matchImages=[HOST])
-    node.recording()
-    node.load()
-    other = Node(tmp_path / "other")
-    other.root.mkdir()
-    other.recording(auth={HOST: ("user", "other")})
-    env = {"KEYFERRY_CONFIG": str(node.config), "KEYFERRY_BIN_DIR": str(other.bin_dir)}
-    with agent_here(node) as agent:
-        assert Helper(node)("get", stdin=HOST, KEYFERRY_AGENT=agent.socket, **env) == login(
-            HOST, secret="other"
-        )
-
-
 def test_a_named_config_that_is_not_there_has_no_answer_of_the_agent(helper: Helper) -> None:
     with agent_here(helper.node) as agent:
+        env = {"KEYFERRY_CONFIG": "/nowhere", "KEYFERRY_AGENT": agent.socket}
         for url in (HOST, f"{HOST}/team/app"):
-            env = {"KEYFERRY_CONFIG": "/nowhere", "KEYFERRY_AGENT": agent.socket}
             assert helper("get", stdin=url, **env) == NOT_FOUND
+        assert helper("list", **env) == (0, b"{}\n")
     assert helper.node.runs() == []
 
 
@@ -426,37 +414,16 @@ def test_with_a_named_config_a_login_that_ends_soon_is_not_given(node: Node) -> 
     assert len(node.runs()) == 2
 
 
-def test_with_a_named_config_a_plugin_that_failed_in_the_agent_is_run_here(node: Node) -> None:
-    node.recording(before='[ "$RUN" -gt 1 ] || exit 3')
-    node.load()
-    helper = Helper(node)
-    with agent_here(node) as agent:
-        assert helper("get", stdin=HOST, **named(helper, agent.socket)) == login(HOST)
-    assert len(node.runs()) == 2
-
-
-def test_a_pod_without_a_config_has_the_agents_login(helper: Helper) -> None:
-    with agent_here(helper.node) as agent:
-        assert helper("get", stdin=HOST, KEYFERRY_AGENT=agent.socket, **NO_CONFIG) == login(HOST)
-
-
 def test_a_pod_without_a_config_lists_what_the_agent_serves(node: Node) -> None:
     """As a node with its config does: exact hosts, and no plugin is run."""
-    node.provider(matchImages=[HOST, f"{HOST}/x", "*.io", "docker.io", "reg.io:5000"])
+    node.provider(matchImages=PATTERNS)
     node.recording()
     node.load()
     helper = Helper(node)
-    expected = b'{"registry.example":"","https://index.docker.io/v1/":"","reg.io:5000":""}\n'
     with agent_here(node) as agent:
-        assert helper("list", KEYFERRY_AGENT=agent.socket, **NO_CONFIG) == (0, expected)
+        assert helper("list", KEYFERRY_AGENT=agent.socket, **NO_CONFIG) == (0, LISTED)
     assert node.runs() == []
     assert helper("list", KEYFERRY_AGENT=agent.socket, **NO_CONFIG) == (0, b"{}\n")
-
-
-def test_a_list_of_a_named_config_is_not_the_agents(helper: Helper) -> None:
-    with agent_here(helper.node) as agent:
-        absent = {"KEYFERRY_AGENT": agent.socket, "KEYFERRY_CONFIG": "/nowhere/config.yaml"}
-        assert helper("list", **absent, **NO_CONFIG) == (0, b"{}\n")
 
 
 @pytest.mark.parametrize(
@@ -476,10 +443,11 @@ def test_a_list_that_is_not_understood_is_empty(helper: Helper, answer: Mapping[
         assert helper("list", **NO_CONFIG) == (0, b"{}\n")
 
 
-def test_a_pod_without_a_config_stores_nothing_for_what_the_agent_serves(helper: Helper) -> None:
+def test_a_pod_without_a_config_has_the_agents_login_and_stores_nothing(helper: Helper) -> None:
     document = json.dumps({"ServerURL": HOST, "Username": "x", "Secret": "hidden-word"})
     with agent_here(helper.node) as agent:
         place = {"KEYFERRY_AGENT": agent.socket, **NO_CONFIG}
+        assert helper("get", stdin=HOST, **place) == login(HOST)
         assert helper("store", stdin=document, **place) == (0, b"")
         assert helper("erase", stdin=HOST, **place) == (0, b"")
         status, said = helper("erase", stdin="other.example", **place)
