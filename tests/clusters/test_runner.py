@@ -28,7 +28,7 @@ from keyferry import (
     PluginTimeoutError,
     load_cluster,
 )
-from keyferry.api.kubeconfig.v1 import ExecConfig
+from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.clusters.auth.call_metrics import CallMetrics
 from keyferry.clusters.auth.plugin_environment import to_mapping
 from keyferry.clusters.auth.runner import ExecRunner
@@ -156,6 +156,19 @@ def test_a_nul_is_an_error_that_does_not_quote_it(kube: Kube, fields: dict[str, 
     assert isinstance(found, PluginStartError)
     assert found.kubernetes_text == text.format(plugin=kube.folder / "plugin")
     assert "hid" not in str(found)
+
+
+def test_what_cannot_be_given_to_a_plugin_is_counted_as_client_go_counts_it() -> None:
+    metrics = CallMetrics()
+    config = ExecConfig(
+        command="/bin/true",
+        api_version=API_VERSION,
+        interactive_mode="Never",
+        env=(ExecEnvVar(name="A", value="\0"),),
+    )
+    with pytest.raises(PluginStartError):
+        ExecRunner(config, recorder=metrics).credential()
+    assert metrics.calls == {(1, "client_internal_error"): 1}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="runs an open file through /proc")
