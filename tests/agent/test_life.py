@@ -163,22 +163,21 @@ def test_a_silent_client_does_not_delay_the_end(node: Node) -> None:
         agent.stop()
 
 
-def test_a_successor_takes_the_place_and_the_cache(node: Node, start: Starter) -> None:
+def test_a_successor_takes_the_place_and_the_cache(node: Node) -> None:
     """The first agent serves who is connected, renews nothing more, and leaves the socket alone when it ends."""
-    first = start()
-    first.look_up(IMAGE)
-    kept = socket.socket(socket.AF_UNIX)
-    kept.connect(first.socket)
-    second = start()
-    assert "took over the cache entries=1" in second.log
-    assert second.look_up(IMAGE).document["sources"] == {PLUGIN: "cache"}
-    assert second.status["refresh"]["planned"] == 1
-    wait_until(lambda: "another process has the socket" in first.log, "the first to notice")
-    kept.sendall(b"GET /v1/status HTTP/1.1\r\n\r\n")
-    assert b'"takenOver":true' in kept.recv(1 << 20)
-    kept.close()
-    assert first.stop() == 0
-    assert second.look_up(IMAGE).status == 200
+    with agent_here(node) as first, socket.socket(socket.AF_UNIX) as kept:
+        first.look_up(IMAGE)
+        kept.connect(first.socket)
+        with agent_here(node) as second:
+            assert "took over the cache entries=1" in second.log
+            assert second.look_up(IMAGE).document["sources"] == {PLUGIN: "cache"}
+            assert second.status["refresh"]["planned"] == 1
+            wait_until(lambda: "another process has the socket" in first.log, "the first to notice")
+            kept.sendall(b"GET /v1/status HTTP/1.1\r\n\r\n")
+            assert b'"takenOver":true' in kept.recv(1 << 20)
+            kept.close()
+            first.stop()
+            assert second.look_up(IMAGE).status == 200
     assert node.runs() == [IMAGE]
 
 

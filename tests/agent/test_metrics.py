@@ -44,6 +44,7 @@ from support.plugins import (
     wait_until,
     write_config,
 )
+from support.scripted import SECOND
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "metrics.md"
@@ -429,20 +430,6 @@ def test_the_first_row_of_the_dashboard_says_which_providers_fail_now() -> None:
     assert set(mapping[0]["options"]) == set(ProviderState) - {"well", "unused"}
 
 
-def test_an_alert_is_critical_only_if_pods_cannot_pull() -> None:
-    assert {each["alert"]: each["labels"]["severity"] for each in alerts()} == {
-        **{each["alert"]: "warning" for each in alerts()},
-        "KeyferryProviderFailing": "critical",
-    }
-
-
-def test_the_threshold_of_unstable_is_that_of_the_page_and_the_status() -> None:
-    """The metric has the state, and the words of the alert are those of the docs."""
-    (alert,) = (each for each in alerts() if each["alert"] == "KeyferryProviderUnstable")
-    assert ProviderState.UNSTABLE in alert["expr"]
-    assert alert["annotations"]["description"].startswith("Three of its last ten runs failed.")
-
-
 def test_the_dashboard_is_whole() -> None:
     """Ids that differ, units, descriptions, a data source that is chosen, panels that do not overlap."""
     found = panels()
@@ -465,9 +452,6 @@ def test_the_dashboard_is_whole() -> None:
             assert {target["datasource"]["uid"] for target in panel["targets"]} == {"${datasource}"}
     variables = json.loads(DASHBOARD.read_text())["templating"]["list"]
     assert [each["name"] for each in variables] == ["datasource", "job", "instance", "plugin_name"]
-
-
-SECOND = 1_000_000_000
 
 
 class _Parts:
