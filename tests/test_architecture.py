@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
@@ -101,21 +101,27 @@ def modules(source: Path) -> dict[str, Module]:
     return found
 
 
-def imports(source: Path, *, only_run: bool = False) -> Iterator[Import]:
+@cache
+def imports(source: Path, *, only_run: bool = False) -> tuple[Import, ...]:
     """All imports of the modules below a folder; with *only_run*, those that run when the importer is loaded."""
+    return tuple(
+        each for module in modules(source).values() for each in imports_of(module, source, only_run=only_run)
+    )
+
+
+def imports_of(module: Module, source: Path, *, only_run: bool) -> Iterator[Import]:
     known = modules(source)
-    for module in known.values():
-        for node in run_at_import(module.tree) if only_run else ast.walk(module.tree):
-            if isinstance(node, ast.Import):
-                yield from (Import(module.name, alias.name, "") for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                base = resolve_name(f"{'.' * node.level}{node.module or ''}", module.package)
-                for alias in node.names:
-                    below = f"{base}.{alias.name}"
-                    is_module = below in known
-                    yield Import(module.name, below if is_module else base, "" if is_module else alias.name)
-            elif isinstance(node, ast.Call) and (name := imported_by(node)):
-                yield Import(module.name, resolve_name(name, module.package), "")
+    for node in run_at_import(module.tree) if only_run else ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from (Import(module.name, alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name(f"{'.' * node.level}{node.module or ''}", module.package)
+            for alias in node.names:
+                below = f"{base}.{alias.name}"
+                is_module = below in known
+                yield Import(module.name, below if is_module else base, "" if is_module else alias.name)
+        elif isinstance(node, ast.Call) and (name := imported_by(node)):
+            yield Import(module.name, resolve_name(name, module.package), "")
 
 
 def imported_by(call: ast.Call) -> str:
@@ -165,7 +171,7 @@ def is_allowed(each: Import) -> bool:
     return package in RANKS and target in RANKS and RANKS[target] < RANKS[package]
 
 
-def of_ours(found: Iterator[Import]) -> Iterator[Import]:
+def of_ours(found: Iterable[Import]) -> Iterator[Import]:
     return (each for each in found if each.module.partition(".")[0] in OURS)
 
 

@@ -305,39 +305,46 @@ def test_fish_completes(tmp_path: Path, kube: Kube) -> None:
     ]
 
 
-def complete_in_zsh(folder: Path, line: str, kubeconfig: Path | None = None) -> list[str]:
-    """Return the offers as zsh gets them, with their descriptions; the script is a function that zsh autoloads."""
+def complete_in_zsh(folder: Path, *lines: tuple[str, Path | None]) -> list[list[str]]:
+    """Return the offers for each line with its kubeconfig, as zsh gets them, with their descriptions.
+
+    The script is a function that zsh autoloads.
+    """
     path = script("zsh", folder)
     (folder / "_keyferry").write_text(path.read_text())
-    *before, last = line.split(" ")
-    words = " ".join(f"'{word}'" for word in (*before, last))
+    environ = environment(folder)
+    asked = ""
+    for line, kubeconfig in lines:
+        words = " ".join(f"'{word}'" for word in line.split(" "))
+        asked += f"KUBECONFIG={kubeconfig or environ['KUBECONFIG']}\n"
+        asked += f"words=({words}); CURRENT=$#words; _keyferry; print end\n"
     program = f"""
         fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D
         _describe() {{ print -rl -- "${{(@P)2}}" "${{@[3,-1]}}" }}
         _files() {{ print files }}
         autoload -Uz +X _keyferry; unfunction _keyferry; source {path}
-        words=({words}); CURRENT=$#words; _keyferry
+        {asked}
     """
     done = subprocess.run(
-        [need("zsh"), "-f", "-c", program],
-        env=environment(folder, kubeconfig),
-        capture_output=True,
-        text=True,
-        check=True,
+        [need("zsh"), "-f", "-c", program], env=environ, capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
-    return done.stdout.splitlines()
+    return [part.splitlines() for part in done.stdout.split("end\n")[:-1]]
 
 
 def test_zsh_loads_and_completes(tmp_path: Path, kube: Kube) -> None:
-    (described,) = complete_in_zsh(tmp_path, "keyferry ex")
-    assert described.startswith("explain:explain why the kubelet has")
-    assert complete_in_zsh(tmp_path, "keyferry kube raw --context ") == ["prod", "test"]
-    assert complete_in_zsh(tmp_path, "keyferry explain po") == ["pod/:a Pod", "-S", ""]
-    assert complete_in_zsh(tmp_path, "keyferry explain -n shop pod/w", kube.path) == [
-        "pod/web-1",
-        "pod/web-2",
-    ]
-    assert complete_in_zsh(tmp_path, "keyferry lint prov") == ["files"]
-    config = with_contexts(tmp_path, "arn:aws:eks")
-    assert complete_in_zsh(tmp_path, "keyferry kube raw --context arn", config) == ["arn\\:aws\\:eks"]
+    named, contexts, kinds, pods, files, colons = complete_in_zsh(
+        tmp_path,
+        ("keyferry ex", None),
+        ("keyferry kube raw --context ", None),
+        ("keyferry explain po", None),
+        ("keyferry explain -n shop pod/w", kube.path),
+        ("keyferry lint prov", None),
+        ("keyferry kube raw --context arn", with_contexts(tmp_path / "kube", "arn:aws:eks")),
+    )
+    assert named[0].startswith("explain:explain why the kubelet has")
+    assert contexts == ["prod", "test"]
+    assert kinds == ["pod/:a Pod", "-S", ""]
+    assert pods == ["pod/web-1", "pod/web-2"]
+    assert files == ["files"]
+    assert colons == ["arn\\:aws\\:eks"]
