@@ -339,21 +339,31 @@ def test_standard_input_is_a_dash() -> None:
         "::warning file=/dev/stdin,line=8,col=5,title=KF151%3A a pattern has a wildcard"
     )
     assert _run("-", "-o", "diff", stdin=FIXABLE).stdout.startswith("--- a/-\n+++ b/-\n")
+    assert "1 kubeconfig" in _run("/dev/stdin", stdin=KUBECONFIG).stderr
     fixing = _run("-", "--fix", stdin=FIXABLE)
     assert fixing.returncode == 2
     assert "--fix cannot correct standard input" in fixing.stderr
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
-    [(KUBECONFIG, "1 kubeconfig"), (KUBERC, "1 kuberc"), (FEDERATION, "1 federation config")],
-    ids=["kubeconfig", "kuberc", "federation"],
+    ("text", "kind", "mode"),
+    [
+        (GOOD, "1 provider", 0o666),
+        (FEDERATION, "1 federation config", 0o666),
+        (KUBECONFIG, "1 kubeconfig", 0o600),
+        (KUBERC, "1 kuberc", 0o600),
+    ],
+    ids=["providers", "federation", "kubeconfig", "kuberc"],
 )
-def test_standard_input_has_no_owner(text: str, kind: str) -> None:
-    """What is not in a file has no permissions to look at."""
-    piped = _run("/dev/stdin", stdin=text)
-    assert (piped.returncode, piped.stdout) == (0, "")
-    assert kind in piped.stderr
+def test_a_pipe_is_no_file_that_others_could_change(text: str, kind: str, mode: int) -> None:
+    reading, writing = os.pipe()
+    os.fchmod(writing, mode)
+    with open(writing, "w") as stream:
+        stream.write(text)
+    done = _run(f"/dev/fd/{reading}")
+    os.close(reading)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert kind in done.stderr
 
 
 def test_junit_has_a_case_for_each_finding_and_each_clean_file(tmp_path: Path) -> None:
