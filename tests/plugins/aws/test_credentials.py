@@ -505,6 +505,13 @@ def test_a_reason_of_sts_is_read_out_of_its_xml(machine: AwsMachine, aws: FakeAw
     assert "Odd: a <b> &amp; AB &no; &#xD800; &#0;" in machine.fail_to_find(AWS_PROFILE="a")
 
 
+def test_an_element_of_sts_is_found_by_its_whole_name(machine: AwsMachine, aws: FakeAws) -> None:
+    machine.write(f"{ASSUMES}source_profile = c\n", static("c"))
+    odd = aws.grant(ROLE).replace("<AccessKeyId>", "<AccessKeyIdOfOld>A</AccessKeyIdOfOld><AccessKeyId>")
+    aws.script["AssumeRole"] = [Reply(body=odd.encode())]
+    assert machine.find(AWS_PROFILE="a").key.startswith("ASIAROLE")
+
+
 def test_a_redirect_is_not_followed(machine: AwsMachine, aws: FakeAws) -> None:
     """An answer that points elsewhere gets neither the request nor its credentials."""
     seen: list[Received] = []

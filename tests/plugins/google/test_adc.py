@@ -425,6 +425,14 @@ def echo(received: Received) -> Reply:
     return error_reply(400, "invalid_request", said)
 
 
+def echo_values(received: Received) -> Reply:
+    """A server that repeats the secrets that it was sent, without their names."""
+    names = ("assertion", "client_secret", "refresh_token", "subject_token")
+    values = [received.form[name] for name in names if name in received.form] if b"&" in received.body else []
+    values.append(received.headers.get("authorization", "").rpartition(" ")[2])
+    return error_reply(400, "invalid_request", " and ".join(values))
+
+
 @pytest.mark.parametrize("kind", ["service_account", "user", "workforce", "external", "impersonated"])
 def test_a_server_that_repeats_what_it_was_sent_makes_no_leak(world: World, kind: str) -> None:
     """Neither in the message, nor in the hint."""
@@ -436,10 +444,14 @@ def test_a_server_that_repeats_what_it_was_sent_makes_no_leak(world: World, kind
         "external": external_account(source, client_id="c", client_secret="client-secret-mark"),
         "impersonated": impersonated(),
     }
-    world.on(f"POST {OAUTH}/token", token_reply("source-token-mark") if kind == "impersonated" else echo)
-    for place in (f"{STS}/v1/token", f"{STS}/v1/oauthtoken", f"{IAM}{ROBOT_PATH}"):
-        world.on(f"POST {place}", echo)
-    assert "invalid_request" in failure(world, documents[kind])
+    for answer in (echo, echo_values):
+        for place in (f"{OAUTH}/token", f"{STS}/v1/token", f"{STS}/v1/oauthtoken", f"{IAM}{ROBOT_PATH}"):
+            world.on(f"POST {place}", answer)
+        if kind == "impersonated":
+            world.on(f"POST {OAUTH}/token", token_reply("source-token-mark"))
+        said = failure(world, documents[kind])
+        assert "invalid_request" in said
+        assert "Y2xpZW50" not in said
 
 
 NO_LIFETIMES: list[object] = [None, True, 0, -5, "", "-5", "1e3", "٣", "9" * 13, [], {}]

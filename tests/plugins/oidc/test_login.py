@@ -294,6 +294,13 @@ def test_lists_in_flags_are_split_at_commas_and_quotes(issuer: FakeIssuer, ask: 
     assert sent == [("1,2", "k")] * 3
 
 
+def test_a_header_of_the_users_is_not_shown(issuer: FakeIssuer, ask: Ask) -> None:
+    """It may be the key of the gateway, which quotes it."""
+    issuer.give("/token", refused("invalid_grant", "what is kf-header-value"))
+    said = failure(ask(*BY_PASSWORD, "--oidc-request-header=X-Key=kf-header-value"))
+    assert "what is ********" in said
+
+
 def test_google_may_leave_out_its_scheme() -> None:
     """And nobody else may."""
     claims = {"iss": "accounts.google.com", "aud": "c", "exp": 2000}
