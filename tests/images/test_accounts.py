@@ -21,7 +21,7 @@ IMAGE, AUDIENCE = "reg.io/app", attributes().service_account_token_audience
 POD = Pod(namespace="ns", name="pod", uid="pod-uid", service_account_name="builder")
 NO_ACCOUNT_POD = Pod(namespace="ns", name="pod", uid="uid", service_account_name="")
 REF = ServiceAccountRef(namespace="ns", name="builder", uid="uid")
-KNOWN = ServiceAccount(uid="uid", annotations={"role": "r", "team": "", "other": "x"})
+KNOWN = ServiceAccount(uid="uid", annotations={"role": "r", "team": "", "other": "x", "more": "y"})
 NOT_KNOWN = ServiceAccount(uid="", annotations=None)
 NO_POD = MissingInput(input=LookupInput.POD)
 NO_ACCOUNT = MissingInput(input=LookupInput.SERVICE_ACCOUNT, name="ns/builder")
@@ -152,8 +152,8 @@ def test_optional_annotations_that_are_not_known_are_told() -> None:
 def test_an_account_is_fetched_with_its_token_and_the_listed_annotations() -> None:
     """The token is requested for the account's UID, the audience and the pod; the answer says for whom it is."""
     accounts = builder()
-    found, requests = ask(attributes(required=("role", "team"), optional=("absent",)), accounts)
-    assert requests == told("token-of-uid", {"role": "r", "team": ""})
+    found, requests = ask(attributes(required=("role", "team"), optional=("other", "absent")), accounts)
+    assert requests == told("token-of-uid", {"role": "r", "team": "", "other": "x"})
     assert found.account == REF
     assert accounts.requests == [TokenRequest(account=REF, audience="registry", pod=POD)]
 

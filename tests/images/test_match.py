@@ -17,6 +17,7 @@ CASES = [
 # Errors in the words of Go.
 ERRORS = [
     pytest.param("[::1%25a-]", "a", "syntax error in pattern", id="a range without end"),
+    pytest.param("[::1%25\udcff]", "a", "syntax error in pattern", id="a class that is no UTF-8"),
     pytest.param(
         "reg.io", "x:y", 'parse "https://x:y": invalid port ":y" after host', id="the image's error"
     ),
