@@ -404,13 +404,16 @@ def test_the_last_of_two_responses_decides(kube: Kube, refusing: Refusing) -> No
 
 
 def test_a_second_run_that_fails_is_the_cause(kube: Kube) -> None:
-    use_plugin(kube, "test -f once && echo the session is over >&2 && exit 1; touch once; cat answer")
+    use_plugin(
+        kube, "test -f once && echo the session is over >&2 && exit 1; touch once; echo hello >&2; cat answer"
+    )
     kube.answer(credential(OTHER))
     document = explained(kube)
     assert document["verdict"]["text"] == "context 'test' does not work: its server responded 401"
     assert document["cause"].endswith(
         "run again, gave no other: the session is over (it exited with status 1)"
     )
+    assert "hello" not in document["cause"] + document["reasons"][-1]["text"]
     assert [reason["outcome"] for reason in document["reasons"][-3:]] == ["refused", "failed", "stderr"]
 
 
