@@ -105,6 +105,8 @@ def test_a_set_uid_program_is_no_kubelet(processes: Processes, tmp_path: Path) -
 def test_what_hides_processes_is_said(processes: Processes, tmp_path: Path) -> None:
     """A machine whose processes are all seen is told from one where some may be hidden."""
     assert Node().kubelets.hidden == ""
+    (processes.folder / "1" / "ns" / "pid").unlink()
+    assert Node().kubelets.hidden == "", "what cannot be read says nothing"
     processes.set_namespace("pid:[4026532198]")
     contained = Node().kubelets
     assert contained.is_contained

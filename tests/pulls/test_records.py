@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
-from keyferry import PodCredentials, Records, VerificationPolicy, load_records
+from keyferry import PodCredentials, Records, VerificationPolicy, load_records, pull_metrics_collector
 from keyferry._core.files import Folder
 from keyferry.api.kubeletconfig.records import (
     ImagePullCredentials,
@@ -174,6 +175,10 @@ def test_what_does_not_fit_is_found_in_the_files(tmp_path: Path) -> None:
     for each in (records, open_with_memory(tmp_path, 2)):
         assert all(each.find(f"ref{at}").exists for at in range(4))
         assert not each.find("ref9").exists
+    metrics = CollectorRegistry()
+    metrics.register(pull_metrics_collector(each))
+    said = generate_latest(metrics).decode()
+    assert "\nkubelet_imagemanager_inmemory_pulledrecords_usage_percent 100.0\n" in said
 
 
 def test_a_change_by_another_process_is_seen(tmp_path: Path) -> None:
