@@ -364,15 +364,15 @@ def test_nothing_is_sent_to_a_socket_of_another_user(node: Node) -> None:
     os.chown(folder, STRANGER, STRANGER)
     path = folder / "agent.sock"
     script = (
-        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()\n"
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print(flush=True)\n"
         "c, _ = s.accept(); c.settimeout(5); print(len(c.recv(100)))"
     )
     command = [need("setpriv"), f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
     listening = subprocess.Popen(
         [*command, "/usr/bin/python3", "-I", "-c", script, str(path)], stdout=subprocess.PIPE, cwd="/"
     )
-    wait_until(path.exists, "the socket")
-    time.sleep(0.2)
+    assert listening.stdout is not None
+    listening.stdout.readline()
     with pytest.raises(AgentUnavailableError, match="another user"):
         ask_for_document(str(path), "POST", "/v1/handover", only_uid=0)
     assert listening.communicate(timeout=20)[0] == b"0\n"
