@@ -30,6 +30,20 @@ FOLDERS = {
     "clusters": ("clusters", "conformance"),
     "pulls": ("pulls", "conformance"),
 }
+# Commands whose tests stand with those of what they ask.
+COMMANDS = {
+    "agent.py": "agent",
+    "bridge.py": "bridge",
+    "bridge_kubelet.py": "bridge",
+    "can_pull.py": "pulls",
+    "can_pull_many.py": "pulls",
+    "doctor.py": "doctor",
+    "explain.py": "explain",
+    "explain_many.py": "explain",
+    "kube.py": "clusters",
+    "lint.py": "lint",
+    "plugin": "kit",
+}
 # Attacks on a package that go through commands or plugins; those that import the package are found by that.
 ATTACKS = {
     "_core": ("files_of_others", "host_root", "process", "terminal"),
@@ -73,6 +87,8 @@ def tests_of(changed: str) -> list[str]:
     match PurePosixPath(changed).parts:
         case ("src", "keyferry_plugins", *_):
             found = {"tests/plugins"} | _attacks_on("keyferry_plugins")
+        case ("src", "keyferry", "cli", command, *_) if command in COMMANDS:
+            found = {"tests/cli", f"tests/{COMMANDS[command]}"} | _attacks_on("cli")
         case ("src", "keyferry", package, *_):
             found = {f"tests/{each}" for each in FOLDERS.get(package, (package,))} | _attacks_on(package)
         case ("tests", "support", name, *_):
