@@ -39,7 +39,7 @@ from support.pull_reports import (
 )
 from support.situations import IMAGE, LOGIN, login_secret, web
 
-AGO = 12
+AGO = 30
 _PULL = f'Failed to pull image "{IMAGE}": failed to pull and unpack image "{IMAGE}": '
 _RESOLVE = f'{_PULL}failed to resolve reference "{IMAGE}": '
 _HEAD = f'{_RESOLVE}failed to do request: Head "https://{HOST}/v2/team/app/manifests/v1": '

@@ -78,7 +78,7 @@ def reports(*seen: Report) -> Change:
     return lambda world: world.report(*seen)
 
 
-def refused(ago: float = 12) -> Change:
+def refused(ago: float = 60) -> Change:
     return reports(failed(IMAGE, unauthorized(IMAGE), ago=ago))
 
 
@@ -251,14 +251,14 @@ PULLING = Report(
 
 def restarted(why: str) -> Change:
     """The kubelet keeps the imageID of the container that ran before: a restart with Always, or `kubectl set image`."""
-    report = replace(failed(IMAGE, why, ago=12), image_id=f"{HOST}/team/app@{DIGEST}")
+    report = replace(failed(IMAGE, why, ago=60), image_id=f"{HOST}/team/app@{DIGEST}")
     return each_of(listed(WRONG, "Always"), reports(report))
 
 
 def named_like_a_secret(name: str) -> Seldom:
     """The events of such an image count as well."""
     image = f"{HOST}/team/{name}:v1"
-    seen = reports(failed(image, unauthorized(image), ago=12))
+    seen = reports(failed(image, unauthorized(image), ago=60))
     return Seldom(each_of(lists(aged(login_secret(), changed=3), image), seen), verdict="unknown changed")
 
 
@@ -357,7 +357,7 @@ SELDOM: dict[str, Callable[[], Seldom]] = {
     # The secret was missing 40 minutes ago, and exists since; the user may not read secrets.
     "an-old-event-about-a-secret-is-not-the-cause-of-a-new-failure": lambda: Seldom(
         each_of(
-            listed(WRONG), reports(lacking_secrets("regcred"), failed(IMAGE, unauthorized(IMAGE), ago=12))
+            listed(WRONG), reports(lacking_secrets("regcred"), failed(IMAGE, unauthorized(IMAGE), ago=60))
         ),
         each_of(forbid("secrets"), age_secret_events),
         never=("does not exist",),
@@ -365,14 +365,14 @@ SELDOM: dict[str, Callable[[], Seldom]] = {
     "an-expired-token-is-no-want-of-access": lambda: Seldom(
         each_of(
             listed("AWS:kf-marked-t"),
-            reports(failed(IMAGE, resolve(IMAGE, f"{HEAD}403 Forbidden{EXPIRED}"), ago=12)),
+            reports(failed(IMAGE, resolve(IMAGE, f"{HEAD}403 Forbidden{EXPIRED}"), ago=60)),
         ),
         never=("no such image",),
     ),
     "containers-of-one-image-have-their-own-verdicts": lambda: Seldom(
         each_of(
             two_containers,
-            reports(pulled(IMAGE, ago=200), failed(IMAGE, unauthorized(IMAGE), ago=12, container="side")),
+            reports(pulled(IMAGE, ago=200), failed(IMAGE, unauthorized(IMAGE), ago=60, container="side")),
         ),
         never=("^[^→]*container app",),
     ),
@@ -408,7 +408,7 @@ SELDOM: dict[str, Callable[[], Seldom]] = {
     ),
     # Before 1.32, without permission for events.
     "a-reason-that-may-not-be-read-is-not-gone": lambda: Seldom(
-        each_of(listed(WRONG), reports(failed(IMAGE, unauthorized(IMAGE), ago=12, is_old=True))),
+        each_of(listed(WRONG), reports(failed(IMAGE, unauthorized(IMAGE), ago=60, is_old=True))),
         forbid("events"),
         never=("no longer shown",),
     ),
@@ -453,7 +453,7 @@ def test_what_is_said_of_it(name: str, tmp_path: Path) -> None:
 
 
 def test_a_workload_is_explained_by_a_pod_that_lives(tmp_path: Path) -> None:
-    seen = deployment(old=failed(IMAGE, unauthorized(IMAGE), ago=12), new=pulled(IMAGE, ago=60))
+    seen = deployment(old=failed(IMAGE, unauthorized(IMAGE), ago=60), new=pulled(IMAGE, ago=60))
     told = told_of(tmp_path, Seldom(each_of(listed(WRONG), seen), evict_old, subject=DEPLOYMENT))
     assert told.document["pods"][0]["pod"] == "web-new", told.text
 
