@@ -171,8 +171,10 @@ def test_every_kind_has_an_exit_code() -> None:
         (errors.EnvironmentProblem("m"), Exit.ENVIRONMENT),
         (errors.PullSecretError("m"), Exit.ENVIRONMENT),
         (errors.DocumentError("m"), Exit.ENVIRONMENT),
-        (errors.RecordError("p", "m", "", Kind.SYNTAX), Exit.ENVIRONMENT),
-        (errors.RecordError("p", "m", "", Kind.LOCKED), Exit.ENVIRONMENT),
+        *(
+            (errors.RecordError("p", "m", "", Kind(kind)), Exit.ENVIRONMENT)
+            for kind in ("syntax", "type", "content", "trust", "foreign", "locked", "system")
+        ),
         (errors.MatchError("m"), Exit.NO),
         (errors.ProvideError("m"), Exit.NO),
         (errors.RegistryError("r", 401, "m"), Exit.REFUSED),
