@@ -175,16 +175,32 @@ INHERIT = """
 import os, sys
 from keyferry.agent.sockets import inherit_sockets
 os.dup2(int(sys.argv[1]), 3)
-inherit_sockets({"LISTEN_PID": "1", "LISTEN_FDS": "1"}, 1)
+environ = {"LISTEN_PID": "1", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "agent"}
+[one] = inherit_sockets(environ, 1)
+one.remove()
+print(one.path, one.is_inherited, os.path.exists(one.path), os.get_inheritable(3), environ)
 """
 
 
+def inherit(given: socket.socket) -> subprocess.CompletedProcess[str]:
+    """Run a process that has a socket as descriptor 3, which may be in use here."""
+    command = [sys.executable, "-c", INHERIT, str(given.fileno())]
+    return subprocess.run(command, pass_fds=[given.fileno()], capture_output=True, text=True, check=False)
+
+
+def test_an_inherited_socket_is_used_and_left(tmp_path: Path) -> None:
+    """The path is systemd's; plugins see neither the variables nor the socket."""
+    path = str(tmp_path / "s.sock")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(path)
+        bound.listen()
+        done = inherit(bound)
+    assert done.stdout == f"{path} True True False {{}}\n", done.stderr
+
+
 def test_what_is_inherited_must_be_a_listening_unix_socket() -> None:
-    """It is descriptor 3, which may be in use here."""
     with socket.socket(socket.AF_INET) as wrong:
-        command = [sys.executable, "-c", INHERIT, str(wrong.fileno())]
-        done = subprocess.run(command, pass_fds=[wrong.fileno()], capture_output=True, text=True, check=False)
-    assert "no listening Unix socket" in done.stderr
+        assert "no listening Unix socket" in inherit(wrong).stderr
 
 
 def test_sockets_for_another_process_are_not_taken() -> None:
