@@ -52,7 +52,7 @@ class RequestContext(Value):
     request: Request
     config: Config
     cloud: Cloud
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
     deadline: Deadline
     bindings: Bindings | None = None
     retry: Retry | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
-from keyferry._core.values import Value
+from keyferry._core.values import Value, field
 from keyferry._net.http_errors import split_url
 from keyferry.sdk import Deadline, HttpError, ProvideError
 from keyferry.sdk.files import read_bounded
@@ -54,7 +54,7 @@ class IdentityRequest(Value):
 
     resource: str
     identity: Identity
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
     deadline: Deadline
     retry: Retry | None = None
 
