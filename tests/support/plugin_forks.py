@@ -84,9 +84,11 @@ def _server(source: str) -> str:
     """
     folder = tempfile.TemporaryDirectory(prefix="forks-")
     path = str(Path(folder.name, "socket"))
+    # keyferry is the one that runs here.
+    env = {} if source else {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     server = subprocess.Popen(
-        [sys.executable, "-I", __file__, source, path],
-        env={"PATH": os.environ["PATH"]},
+        [sys.executable, "-I" if source else "-P", __file__, source, path],
+        env={"PATH": os.environ["PATH"], **env},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
