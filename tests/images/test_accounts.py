@@ -114,10 +114,12 @@ def test_a_provider_that_does_not_apply_to_a_pod_is_skipped(
 
 
 def test_without_a_pod_nobody_knows_whether_the_provider_applies() -> None:
-    """A required account is not taken for a missing one."""
-    found, requests = ask(attributes(), Accounts({}), None)
+    """A required account is not taken for a missing one, and nothing counts as failed."""
+    plugin = Scripted(response())
+    asked = provider(plugin, Clock(), configured(token_attributes=attributes()), Accounts({}))
+    found = asked.provide(IMAGE)
     assert (found.outcome, found.missing, found.error) == (ProvisionOutcome.UNKNOWN, (NO_POD,), None)
-    assert requests == []
+    assert (plugin.requests, asked.counters.read().failures) == ([], {})
 
 
 @pytest.mark.parametrize(

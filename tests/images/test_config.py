@@ -158,7 +158,7 @@ def test_a_repeated_key_is_one_problem(tmp_path: Path, suffix: str) -> None:
     lines = [f'"apiVersion": "{CONFIG_V1}",', '"kind": "CredentialProviderConfig",', '"providers": [],']
     text = "{\n" + "\n".join([*lines, '"providers": []']) + "\n}"
     text = text if suffix == "json" else "\n".join(line.strip(",") for line in text.splitlines()[1:-1])
-    problem, *_ = problems_in(tmp_path, text, f"config.{suffix}")
+    (problem,) = problems_in(tmp_path, text, f"config.{suffix}")
     assert (problem.code, problem.path) == ("KF108", "providers")
     offset = 1 if suffix == "json" else 0
     assert (problem.line, problem.message[-1]) == (4 + offset, str(3 + offset))

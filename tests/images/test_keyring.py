@@ -35,6 +35,11 @@ def test_one_keyring_of_several_providers_has_the_credentials_of_all_in_order() 
             ("reg.io", "one"),
             ("reg.io", "two"),
         ]
+    own = answer.provisions[0].keyring
+    assert [each.source.name for each in own.lookup("reg.io/app")] == ["one"]
+    # A plugin may have put a secret in the place of a key.
+    (dropped,) = own.dropped
+    assert (dropped.key, "bad host" in repr(dropped)) == ("bad host", False)
 
 
 def test_a_credential_knows_its_source() -> None:

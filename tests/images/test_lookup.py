@@ -126,6 +126,12 @@ def test_one_provider_answers_for_its_host() -> None:
             id="a login for one path alone",
         ),
         pytest.param([([f"{HOST}/UPPER"], HOST, "pass")], RegistryOutcome.NONE, (), id="a path of no image"),
+        pytest.param(
+            [(["*.example"], HOST, "pass")],
+            RegistryOutcome.FOUND,
+            (f"{HOST}/keyferry",),
+            id="a pattern of hosts",
+        ),
     ],
 )
 def test_providers_by_path_answer_only_if_they_agree(

@@ -34,6 +34,7 @@ def test_a_run_fills_the_cache() -> None:
     assert first.seconds == 0.003
     assert first.auth == second.auth
     clock.step(15)
+    asked.provide("x.io/app")
     assert asked.soonest_expiry_seconds() == 45
 
 
@@ -143,6 +144,18 @@ def test_an_answer_that_goes_leaves_its_room_to_others() -> None:
     clock.step(15 * 60)
     asked.provide("reg.io/other")
     assert room_taken() == 0
+
+
+def test_a_renewed_answer_is_the_newest() -> None:
+    """A full cache drops the oldest one."""
+    plugin = Scripted(response(cache_key_type="Image"))
+    asked, _ = noting(plugin, Clock(), CacheLimits(entries=3))
+    for image in ("a.io/x", "b.io/x"):
+        asked.provide(image)
+    asked.refresh("a.io/x")
+    for image in ("c.io/x", "d.io/x"):
+        asked.provide(image)
+    assert [each.image for each in asked.answers()] == ["a.io/x", "c.io/x", "d.io/x"]
 
 
 def test_an_eviction_takes_what_may_have_served_the_image() -> None:
