@@ -97,6 +97,36 @@ def test_an_unknown_authority_is_final(server: FakeServer) -> None:
     assert server.received == []
 
 
+@pytest.mark.parametrize(
+    ("url", "options", "headers"),
+    [
+        pytest.param("https://127.0.0.1:{}/", HttpOptions(), {}, id="an unknown authority"),
+        pytest.param("https://127.0.0.1:{}/", HttpOptions(ca_file="/nowhere"), {}, id="no bundle"),
+        pytest.param("https://elsewhere.invalid/", HttpOptions(), {}, id="no proxy of a known kind"),
+        pytest.param("https://127.0.0.1:{}/", HttpOptions(), {"X": "a\r\nb"}, id="no header"),
+    ],
+)
+def test_what_stays_wrong_is_not_tried_again(
+    server: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    options: HttpOptions,
+    headers: dict[str, str],
+) -> None:
+    """A certificate, a setting or a request, where a network has bad moments."""
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://proxy.invalid")  # which is not for this machine
+    monkeypatch.setattr("keyferry.sdk.http.sleep", lambda _: pytest.fail("it was to be tried again"))
+    with pytest.raises(HttpError):
+        fetch(
+            "GET",
+            url.format(server.port),
+            deadline=Deadline(LATE),
+            headers=headers,
+            retry=QUICK,
+            options=options,
+        )
+
+
 def test_a_common_name_is_no_name(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
