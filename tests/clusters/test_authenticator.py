@@ -155,6 +155,8 @@ def test_a_failure_says_of_which_cluster_and_plugin() -> None:
     assert error.kubernetes_text == "getting credentials: exec: executable plugin failed with exit code 1"
     assert isinstance(error.underlying, PluginExitError)
     assert str(error).startswith("cluster 'https://k': no credential: plugin 'plugin'")
+    # The frames of a run hold what the plugin printed.
+    assert (error.underlying.__traceback__, error.__context__) == (None, None)
 
 
 @pytest.mark.parametrize(

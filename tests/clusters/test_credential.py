@@ -220,6 +220,12 @@ def test_what_cannot_be_used_is_refused_in_gos_words(certificate: str, key: str,
     assert refusal_of_pair(certificate, key) == f"tls: {text}"
 
 
+@pytest.mark.parametrize("form", ["pkcs8", "traditional"])
+def test_an_encrypted_key_is_called_one(form: str) -> None:
+    with pytest.raises(ClusterAuthError, match="the key is encrypted, expected a key without a passphrase"):
+        parse_key_pair(CERT, key_pem(EC, form, "pass"))
+
+
 def test_a_certificate_that_cannot_be_parsed_comes_before_the_key() -> None:
     assert refusal_of_pair(block("CERTIFICATE"), block("PRIVATE KEY")).startswith("x509: ")
     assert refusal_of_pair(block("CERTIFICATE"), "y") == "tls: failed to find any PEM data in key input"

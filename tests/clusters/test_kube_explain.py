@@ -401,6 +401,7 @@ def test_the_last_of_two_responses_decides(kube: Kube, refusing: Refusing) -> No
     assert told[0] == "responded 401 to the credential of the plugin's first run"
     assert told[1] == "run again after the response 401, it answered with another credential"
     assert told[2].startswith("responded 403 to the credential of its second run: Forbidden: selfsubject")
+    assert document["reasons"][-1]["outcome"] == "refused"
 
 
 def test_a_second_run_that_fails_is_the_cause(kube: Kube) -> None:

@@ -210,6 +210,33 @@ def test_what_opens_and_cannot_be_read_fails_with_the_connection(provides_cluste
     ]
 
 
+def test_a_token_file_goes_before_the_token_beside_it() -> None:
+    """As in client-go; until there is such a file, the token counts."""
+    write({"token": "given", "tokenFile": "file"})
+    assert dict(load().grant().headers) == {"Authorization": "Bearer given"}
+    Path("file").write_text("read")
+    assert dict(load().grant().headers) == {"Authorization": "Bearer read"}
+
+
+def test_a_proxy_is_spelt_as_go_spells_it() -> None:
+    """For the plugin that is told of it, too."""
+    write({"exec": PLUGIN}, {"server": "https://k", "proxy-url": "HTTP://p/a b"})
+    config = load().config
+    assert config.exec_cluster is not None
+    assert config.exec_cluster.proxy_url == config.proxy_url == "http://p/a%20b"
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"), [("gcp", "use the exec plugin 'gke-gcloud-auth-plugin'"), ("", "are not supported")]
+)
+def test_an_auth_provider_is_refused_with_what_came_after_it(name: str, cure: str) -> None:
+    """Also one without a name."""
+    write({"auth-provider": {"name": name}})
+    error = refusal()
+    assert error.kubernetes_text == f'no Auth Provider found for name "{name}"'
+    assert cure in str(error)
+
+
 def test_a_removed_version_comes_with_advice() -> None:
     write({"exec": {"command": "p", "apiVersion": "client.authentication.k8s.io/v1alpha1"}})
     error = refusal()

@@ -134,10 +134,10 @@ def test_yaml_that_takes_too_long_to_read_is_no_answer(kube: Kube, monkeypatch: 
 
 
 def test_a_missing_plugin_comes_with_its_hint(kube: Kube) -> None:
-    found = failure(kube, "", {"command": "no-such-plugin", "installHint": "get it"})
+    found = failure(kube, "", {"command": "no-such-plugin", "installHint": "get\r\n it"})
     assert isinstance(found, PluginNotFoundError)
     assert "to install it: get it" in str(found)
-    assert found.install_hint == "get it"
+    assert found.install_hint == "get\r\n it"
 
 
 @pytest.mark.parametrize(
