@@ -99,6 +99,13 @@ def test_an_open_folder_is_the_one_that_was_opened(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "moved").stat().st_mode) == 0o711
 
 
+def test_a_link_to_a_folder_is_no_folder(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "c").symlink_to("b")
+    (tmp_path / "a").touch()
+    assert (folder.names(folders=True), folder.names(folders=False)) == (["b"], ["a", "c"])
+
+
 @pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder"])
 def test_only_a_plain_file_is_written_in_place(folder: Folder, tmp_path: Path, kind: str) -> None:
     """Anything else would have us write elsewhere."""

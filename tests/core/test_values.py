@@ -70,6 +70,11 @@ def test_a_hidden_field_never_shows() -> None:
     assert repr(Login(username="u", password="s3cret")) == "Login(username='u', tags=[])"
 
 
+def test_a_default_of_a_factory_is_made_for_each_value() -> None:
+    Login(username="u").tags.append("one")
+    assert Login(username="v").tags == []
+
+
 def test_a_copy_may_differ_in_some_fields() -> None:
     assert replace(Pair(left=1, right=2), right=3) == Pair(left=1, right=3)
 
