@@ -241,6 +241,17 @@ def full() -> Iterator[int]:
             client.close()
 
 
+def test_a_connection_that_is_not_accepted_has_a_limit_of_its_own() -> None:
+    """A packet filter that drops packets costs seconds, not the whole deadline."""
+    options = HttpOptions(connect_seconds=SOON, attempt_seconds=LATE)
+    with full() as port:
+        started = time.monotonic()
+        with pytest.raises(HttpError) as caught:
+            fetch("GET", f"http://127.0.0.1:{port}/", deadline=Deadline(LATE), retry=ONCE, options=options)
+        assert time.monotonic() - started < PATIENCE_SECONDS
+    assert caught.value.is_timeout
+
+
 def test_a_server_that_does_not_read_has_a_limit_too() -> None:
     """A large body that nobody takes is given up in time."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -48,6 +48,7 @@ def test_a_paragraph_is_wrapped_beside_its_title_and_no_word_is_broken(
         f"              {' '.join(['word'] * 11)}",
         f"              {word}",
     ]
+    assert list(wrap("why", "a\nb")) == ["    why       a\ufffdb"]
 
 
 @pytest.mark.parametrize(
@@ -155,8 +156,11 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
 def test_a_narrow_terminal_gets_a_paragraph_for_each_row_and_programs_the_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A mark in front stands before the name."""
-    rows = [("*", "prod", "https://prod.example:6443/"), ("", "test", "https://test.example:6443/")]
+    """A mark in front stands before the name; a line end in a cell begins no line."""
+    rows = [
+        ("*", "prod", "https://prod.example:6443/"),
+        ("", "te\nst", "https://test.example:6443/ of\nours"),
+    ]
     monkeypatch.setenv("COLUMNS", "30")
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     assert fitting_table(("CURRENT", "NAME", "SERVER"), rows) == table(("CURRENT", "NAME", "SERVER"), rows)
@@ -165,8 +169,9 @@ def test_a_narrow_terminal_gets_a_paragraph_for_each_row_and_programs_the_table(
         "* prod",
         "  SERVER  https://prod.example:6443/",
         "",
-        "test",
+        "te\ufffdst",
         "  SERVER  https://test.example:6443/",
+        "          of\ufffdours",
     ]
 
 
