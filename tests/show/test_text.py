@@ -171,7 +171,7 @@ def test_a_narrow_terminal_gets_a_paragraph_for_each_row_and_programs_the_table(
         "",
         "te\ufffdst",
         "  SERVER  https://test.example:6443/",
-        "          of\ufffdours",
+        "  of\ufffdours",
     ]
 
 
