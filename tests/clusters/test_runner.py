@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pickle
 import shlex
@@ -79,6 +80,21 @@ def test_a_plugin_is_told_and_answers(kube: Kube) -> None:
     """Arguments and variables reach it; its input is empty."""
     body = f'[ "$#$1$X" = "1a by" ] && [ -z "$(cat)" ] && {SAY}'
     assert token(kube, body, {"args": ["a b"], "env": [{"name": "X", "value": "y"}]}) == "t"
+
+
+@pytest.mark.parametrize(
+    ("is_asked", "told"), [(False, {}), (True, {"cluster": {"server": "https://k", "config": None}})]
+)
+def test_the_cluster_is_told_only_if_asked_for(kube: Kube, is_asked: bool, told: dict[str, object]) -> None:
+    info = kube.folder / "info"
+    token(kube, f'echo "$KUBERNETES_EXEC_INFO" >{info}; {SAY}', {"provideClusterInfo": is_asked})
+    assert json.loads(info.read_text())["spec"] == {**told, "interactive": False}
+
+
+def test_an_error_does_not_repeat_settings(kube: Kube) -> None:
+    settings = {"args": ["--token", "Ab3y"], "env": [{"name": "PIN", "value": "Zq7x"}]}
+    found = failure(kube, "echo 'was given Zq7x and --pin=Ab3y' >&2; exit 3", settings)
+    assert found.stderr_tail == "was given ******** and --pin=********"
 
 
 @pytest.mark.parametrize(
