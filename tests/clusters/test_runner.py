@@ -29,6 +29,7 @@ from keyferry import (
     PluginTimeoutError,
     load_cluster,
 )
+from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.clusters.auth.call_metrics import CallMetrics
 from keyferry.clusters.auth.plugin_environment import to_mapping
@@ -174,17 +175,34 @@ def test_a_nul_is_an_error_that_does_not_quote_it(kube: Kube, fields: dict[str, 
     assert "hid" not in str(found)
 
 
-def test_what_cannot_be_given_to_a_plugin_is_counted_as_client_go_counts_it() -> None:
+@pytest.mark.parametrize(
+    ("value", "authority", "status"),
+    [
+        pytest.param("\0", b"", "client_internal_error", id="a NUL"),
+        pytest.param(
+            "",
+            b"x" * (1 << 20),
+            "plugin_not_found_error",
+            id="too much",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="Linux limits one variable"),
+        ),
+    ],
+)
+def test_what_cannot_be_given_to_a_plugin_is_counted_as_client_go_counts_it(
+    value: str, authority: bytes, status: str
+) -> None:
     metrics = CallMetrics()
     config = ExecConfig(
         command="/bin/true",
         api_version=API_VERSION,
         interactive_mode="Never",
-        env=(ExecEnvVar(name="A", value="\0"),),
+        provide_cluster_info=True,
+        env=(ExecEnvVar(name="A", value=value),),
     )
+    cluster = ClusterInfo(certificate_authority_data=authority)
     with pytest.raises(PluginStartError):
-        ExecRunner(config, recorder=metrics).credential()
-    assert metrics.calls == {(1, "client_internal_error"): 1}
+        ExecRunner(config, cluster, recorder=metrics).credential()
+    assert metrics.calls == {(1, status): 1}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="runs an open file through /proc")
