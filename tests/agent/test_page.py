@@ -444,7 +444,7 @@ class World:
         self.gone = 0
 
     def handle(self, request: AgentRequest) -> AgentReply:
-        """Answer with a stream."""
+        """Answer with a stream; a HEAD gets its head."""
         assert request.headers[b"host"] == b"a, b"
         return AgentReply(status=200, body=b"", content_type=b"text/event-stream", follow=self._follow)
 
@@ -456,7 +456,7 @@ class World:
         self.gone += 1
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[Client]:
+    async def connect(self, method: str = "GET") -> AsyncIterator[Client]:
         """Open a stream."""
         bound = socket.socket()
         bound.bind(("127.0.0.1", 0))
@@ -464,7 +464,7 @@ class World:
         server = await loop.create_server(lambda: PageConnection(self.table, self.handle), sock=bound)
         reader, writer = await asyncio.open_connection(*bound.getsockname(), limit=1000)
         try:
-            writer.write(b"GET / HTTP/1.1\r\nhost: a\r\nHost: b\r\n\r\n")
+            writer.write(f"{method} / HTTP/1.1\r\nhost: a\r\nHost: b\r\n\r\n".encode())
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
             yield reader, writer
@@ -500,6 +500,13 @@ async def test_a_stream_goes_on_until_it_is_closed() -> None:
         writer.close()
         await settle()
         assert (world.gone, len(world.table), sink.write(b"more")) == (1, 0, False)
+
+
+@in_loop
+async def test_a_head_starts_no_stream() -> None:
+    world = World()
+    async with world.connect("HEAD"):
+        assert world.sinks == []
 
 
 @in_loop

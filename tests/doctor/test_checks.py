@@ -34,16 +34,18 @@ def proposed(lines: list[dict[str, str]], title: str) -> list[str]:
 
 @pytest.mark.usefixtures("_as_a_user")
 def test_who_does_not_see_all_is_told_to_look_as_root(machine: DoctorNode) -> None:
-    """At processes that are hidden, and at an environment; the command repeats the options, with quotes."""
+    """At processes that are hidden; the command repeats the options, with quotes. What is unknown is no finding."""
     config = machine.node.config.rename(machine.folder / "my config.yaml")
     options = ("--config", str(config), "--bin-dir", str(machine.node.bin_dir), "--root", str(machine.folder))
     again = (
         f"sudo keyferry doctor --config '{config}' --bin-dir {machine.node.bin_dir} --root {machine.folder}"
     )
     assert pick(machine.lines(*options), "kubelet") == [("warning", "no kubelet is running")]
+    done = machine.visit(*options)
+    assert (done.returncode, done.stdout.startswith("1 warning\n")) == (1, True)
     machine.processes.hide()
-    seen = "all that can be seen is well, 1 thing could not be checked\n"
-    assert machine.visit(*options).stdout.startswith(seen)
+    done, seen = machine.visit(*options), "all that can be seen is well, 1 thing could not be checked\n"
+    assert (done.returncode, done.stdout.startswith(seen)) == (0, True)
     hidden = machine.lines(*options)
     assert [level for level, _ in pick(hidden, "kubelet")] == ["unknown"]
     assert proposed(hidden, "kubelet") == [again]
@@ -53,11 +55,15 @@ def test_who_does_not_see_all_is_told_to_look_as_root(machine: DoctorNode) -> No
 
 
 @pytest.mark.usefixtures("_as_a_user")
-def test_an_environment_that_cannot_be_read_is_unknown(machine: DoctorNode) -> None:
+def test_an_environment_and_a_config_that_cannot_be_read_are_unknown(machine: DoctorNode) -> None:
+    (machine.folder / "kubelet.json").write_text("{")
+    machine.more_flags = [f"--config={machine.folder / 'kubelet.json'}"]
     (machine.processes.write(17, "kubelet", *machine.flags()) / "status").write_text("Uid:\t0\t0\t0\t0\n")
     lines = machine.lines()
     assert pick(lines, "proxies") == [("unknown", "the environment cannot be read")]
     assert proposed(lines, "proxies") == ["sudo keyferry doctor"]
+    config = [(line["level"], line["next"]) for line in lines if line["subject"] == "config file"]
+    assert config == [("unknown", "sudo keyferry doctor")]
 
 
 def test_other_kubelets_are_named(machine: DoctorNode) -> None:

@@ -258,7 +258,8 @@ def test_a_login_of_containerds_own_is_told(tmp_path: Path) -> None:
     """It is used if the kubelet passes none; the secret in it is not kept."""
     cri = 'plugins."io.containerd.grpc.v1.cri".registry'
     for host, image in (("registry-1.docker.io", "busybox"), ("reg.io", "reg.io/app")):
-        text = f'[{cri}.configs."{host}".auth]\npassword = "pass-word"\n'
+        tls = f'[{cri}.configs."other.io".tls]\nca_file = "/ca.pem"\n'
+        text = f'[{cri}.configs."{host}".auth]\npassword = "pass-word"\n{tls}'
         file = write(tmp_path, CONFIG, text)
         found = mirrors_of(tmp_path, image)
         assert [(each.host, each.has_login, each.is_registry) for each in found.endpoints] == [
