@@ -12,7 +12,9 @@ import keyferry_plugins
 from keyferry._core.values import Value
 
 MARK = "kf-marked-value"
-SECRET = re.compile(r"(password|secret|secrets|secret_access_key|(^|_)token|value|members|verifier|nonce|environ)$")
+SECRET = re.compile(
+    r"(password|secret|secrets|secret_access_key|(^|_)token|value|members|verifier|nonce|environ)$"
+)
 # Switches, and where a secret is.
 HARMLESS = re.compile(r"^(is|has|use|uses)_")
 
