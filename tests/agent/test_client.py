@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -248,6 +249,32 @@ def test_the_text_of_an_agent_is_harmless(node: Node) -> None:
         text, _ = told(load(node, place).lookup(IMAGE))
     assert "\x1b" not in text
     assert "no \N{REPLACEMENT CHARACTER}[2J" in text
+
+
+def test_an_answer_of_the_agent_is_for_its_image_alone(node: Node) -> None:
+    """Whoever waits for it with another image asks the agent: it may give this user less for that one, or more."""
+    place, other = node.root / "run" / "agent.sock", f"{REGISTRY}/other"
+    go, readings = threading.Event(), []
+
+    def clock() -> int:
+        readings.append(1)
+        return 0
+
+    def answer(request: dict[str, object]) -> dict[str, object]:
+        assert go.wait(20)
+        return {**answered(f"for {request['image']}"), "configHash": request["configHash"]}
+
+    with serving(place, answer) as server, ThreadPoolExecutor(2) as pool:
+        providers = load(node, place, clock=clock)
+        first = pool.submit(providers.lookup, IMAGE)
+        wait_until(lambda: server.requests, "the first question")
+        before = len(readings)
+        second = pool.submit(providers.lookup, other)
+        wait_until(lambda: len(readings) > before, "the second lookup")
+        go.set()
+        found = [each.result().credentials[0].password for each in (first, second)]
+    assert found == [f"for {IMAGE}", f"for {other}"]
+    assert [each["image"] for each in server.requests] == [IMAGE, other]
 
 
 def test_tokens_are_passed_on_and_answers_stay_apart(node: Node) -> None:
