@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.agent.lookups import read_question
 from support.agent_here import agent_here
 from support.agents import Agent, make_token
 from support.parts import need
@@ -372,6 +373,10 @@ def test_what_the_caller_passes_on_reaches_the_plugin_and_its_account_is_named(n
     request = json.loads(node.file("request").read_text())
     assert (request["serviceAccountToken"], request["serviceAccountAnnotations"]) == (token, {"a": "b"})
     assert found["source"]["serviceAccount"] == account
+
+
+def test_a_question_does_not_show_its_token() -> None:
+    assert "its-token" not in repr(read_question(b'{"image": "r.io/a", "serviceAccountToken": "its-token"}'))
 
 
 LOGIN = {"username": "u", "password": "p"}

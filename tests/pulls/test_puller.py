@@ -590,10 +590,11 @@ def test_each_is_tried_in_order_until_one_works() -> None:
 
 def test_whatever_the_failure_the_next_is_tried() -> None:
     """As in the kubelet: a registry that cannot be reached now may be a moment later. Only a refusal is renewed."""
-    world = World("b", p=(["a", "b"], ["new"]))
+    world = World("c", p=(["a", "b", "c"], ["new"]))
     world.target.errors["a"] = RegistryError("reg.io", 0, "gone", Kind.UNREACHABLE)
-    assert world.tried() == [("a", False, False), ("b", True, False)]
-    assert world.outcome.attempts[0].kind == "unreachable"
+    world.target.errors["b"] = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", Kind.NOT_FOUND)
+    assert world.tried() == [("a", False, False), ("b", False, False), ("c", True, False)]
+    assert [each.kind for each in world.outcome.attempts] == ["unreachable", "not-found", None]
     assert world.runs == [1]
 
 

@@ -556,4 +556,6 @@ def test_the_policy_is_checked_first(tmp_path: Path) -> None:
         load_records(str(tmp_path), policy="Sometimes")
     assert list(tmp_path.iterdir()) == []
     records = load_records(str(tmp_path), policy="NeverVerifyAllowlistedImages", allowlist=["reg.example/*"])
-    assert not records.decide(IMAGE, REF).must_pull
+    decision = records.decide(IMAGE, REF)
+    assert not decision.must_pull
+    assert "reg.example/*" in [each.facts.get("pattern") for each in decision.reasons]

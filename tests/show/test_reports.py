@@ -42,6 +42,14 @@ def test_while_nobody_serves_the_docs_the_rules_carry_the_help_themselves() -> N
     }
 
 
+def test_a_finding_has_a_level_that_scanners_know() -> None:
+    """And no place unless it has one."""
+    findings = [SarifResult(code="A1", severity=severity, message="m") for severity in Severity]
+    results: Any = to_sarif(RULES, findings)["runs"]
+    assert [each["level"] for each in results[0]["results"]] == ["error", "warning", "note"]
+    assert "locations" not in results[0]["results"][0]
+
+
 def _prints(*findings: SarifResult) -> list[str]:
     document: Any = to_sarif(RULES, findings)
     return [each["partialFingerprints"]["keyferryFinding/v1"] for each in document["runs"][0]["results"]]
