@@ -334,6 +334,13 @@ def test_a_plugin_that_is_asked_without_the_pods_account_says_so(tmp_path: Path)
     assert "no anonymous attempt" not in wide
 
 
+def test_explain_tells_how_a_credential_was_found(node: Node) -> None:
+    done = run_in_process("explain", IMAGE, "-o", "wide", *node.options())
+    for part in ("pattern 'reg.io' matches the image", "cached by registry", "no anonymous attempt"):
+        assert part in done.stdout
+    assert "pass-word" not in done.stdout + done.stderr
+
+
 def test_explain_points_at_the_trap(node: Node, tmp_path: Path) -> None:
     done = run_in_process("explain", "reg.io:5000/app", *plain_pod(tmp_path), *node.options())
     assert done.returncode == 1
