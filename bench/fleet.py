@@ -30,11 +30,11 @@ from bench.fleet_model import (
     Renewals,
 )
 from bench.fleet_plot import Line, Panel, Plot, bins, draw
+from bench.sections import table, with_section
 
 if TYPE_CHECKING:
     from array import array
 
-BEGIN, END = "<!-- written by `make fleet`; do not edit -->", "<!-- end of what `make fleet` writes -->"
 _ROOT = Path(__file__).resolve().parents[1]
 PAGE = _ROOT / "docs" / "figures.md"
 PICTURES = _ROOT / "docs" / "pictures"
@@ -183,11 +183,11 @@ def tables(records: Records, sizes: Sequence[int]) -> str:
     return "\n\n".join(
         (
             "### Boot",
-            _table(_BOOT_HEAD, boots),
+            table([_BOOT_HEAD, *boots]),
             "### A day of renewals",
-            _table(_DAY_HEAD, days),
+            table([_DAY_HEAD, *days]),
             "### A rollout",
-            _table(_ROLLOUT_HEAD, rollouts),
+            table([_ROLLOUT_HEAD, *rollouts]),
         )
     )
 
@@ -236,11 +236,6 @@ def _rollout_row(scenario: Scenario, record: Record) -> tuple[str, ...]:
         f"{whole.failed_pulls:,}",
         f"{later.peak:,}",
     )
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _share(share: float) -> str:
@@ -299,15 +294,6 @@ def run(sizes: Sequence[int]) -> Records:
         return dict(zip(todo, pool.map(simulate, todo), strict=True))
 
 
-def replace_tables(page: str, text: str) -> str:
-    """Return the page with *text* between its marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError("the page does not have the marks of what is generated")
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
-
-
 def main() -> int:
     """Run all, and write the page and its pictures; or print the tables for the sizes that are given."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -320,7 +306,7 @@ def main() -> int:
         return 0
     records = run(SIZES)
     page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(replace_tables(page, tables(records, SIZES)), encoding="utf-8")
+    PAGE.write_text(with_section(page, "fleet", tables(records, SIZES)), encoding="utf-8")
     PICTURES.mkdir(exist_ok=True)
     for name, plot in plots(records, SIZES[-1]).items():
         (PICTURES / f"{name}.svg").write_text(draw(plot), encoding="utf-8")

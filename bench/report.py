@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from bench.measure import Row, number
+from bench.sections import table
 
-BEGIN, END = "<!-- written by `make bench`; do not edit -->", "<!-- end of what `make bench` writes -->"
 _HEADER = ("what", "measured", "floor or peer", "ratio", "bar", "verdict")
 _WIDTH = 100
 
@@ -70,11 +70,10 @@ class Report:
 
     def to_markdown(self) -> str:
         """Return the run as Markdown: one table, and the rows that could not be measured."""
-        lines = [_HEADER, ("---",) * len(_HEADER), *map(cells, self.rows)]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        rows = table([_HEADER, *map(cells, self.rows)])
         missing = "\n".join(f"- {each}" for each in self._missing())
         return "\n\n".join(
-            filter(None, (self.machine.sentence(), self._programs(), table, self._summary(), missing))
+            filter(None, (self.machine.sentence(), self._programs(), rows, self._summary(), missing))
         )
 
     def _programs(self) -> str:
@@ -135,15 +134,6 @@ def describe_build(arguments: str) -> str:
 def load() -> str:
     """Return the load average of the last minute."""
     return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
-
-
-def replace_generated(page: str, text: str) -> str:
-    """Return the page with *text* between its marks; raise ValueError unless it has each mark once, in order."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise ValueError("the page does not have the marks of what is generated once each")
-    before, _, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
 
 
 def aligned(lines: Sequence[tuple[str, ...]], between: str = " | ") -> str:

@@ -20,7 +20,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from bench.measure import ROOT, ROUNDS_VARIABLE, SOURCES, Row, progress
 from bench.programs import describe_programs
-from bench.report import Report, describe_machine, load, replace_generated
+from bench.report import Report, describe_machine, load
+from bench.sections import with_section
 
 _PAGE = os.path.join(ROOT, "docs", "figures.md")
 _QUICK_ROUNDS = "3"
@@ -77,7 +78,7 @@ def _write_page(report: Report) -> None:
     with open(_PAGE, encoding="utf-8") as stream:
         page = stream.read()
     with open(_PAGE, "w", encoding="utf-8") as stream:
-        stream.write(replace_generated(page, report.to_markdown()))
+        stream.write(with_section(page, "bench", report.to_markdown()))
     progress("wrote the table of docs/figures.md")
 
 

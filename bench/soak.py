@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.agent_place import AgentPlace
 from bench.measure import ROOT
 from bench.report import Machine, aligned, describe_machine
+from bench.sections import table, with_section
 from bench.soak_work import Chosen, count_answers, start_all
 
-BEGIN, END = "<!-- written by `make soak`; do not edit -->", "<!-- end of what `make soak` writes -->"
 _MAX_KEPT_ERRORS = 20
 _JOIN_SECONDS = 60.0
 _SAMPLES, _MIN_SECONDS, _MAX_SECONDS = 400, 0.5, 5.0
@@ -360,32 +360,19 @@ def to_markdown(result: Result) -> str:
     parts = [
         f"{result.machine.sentence()} It ran for {_length(result.seconds)}.",
         f"**{verdict(result)}**",
-        _markdown(work_table(result)),
-        _markdown(growth_table(result)),
+        table(work_table(result)),
+        table(growth_table(result)),
     ]
     if result.left_out:
         parts.append("Not done: " + "; ".join(result.left_out) + ".")
     return "\n\n".join(parts)
 
 
-def _markdown(lines: Sequence[tuple[str, ...]]) -> str:
-    ruled = [lines[0], ("---",) * len(lines[0]), *lines[1:]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in ruled)
-
-
-def replace_section(page: str, text: str) -> str:
-    """Return the page with *text* between its marks; raise ValueError unless it has each mark once, in order."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise ValueError("the page does not have the marks of what is generated once each")
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}"
-
-
 def write_result(result: Result, docs: Path, folder: Path) -> Path:
     """Write the section, of a run that is too short for the docs to *folder*; return the file."""
     if result.seconds >= _MIN_DOCS_SECONDS:
         page = docs / "figures.md"
-        text = replace_section(page.read_text(encoding="utf-8"), to_markdown(result))
+        text = with_section(page.read_text(encoding="utf-8"), "soak", to_markdown(result))
     else:
         page, text = folder / "soak.md", to_markdown(result) + "\n"
     page.write_text(text, encoding="utf-8")

@@ -18,8 +18,9 @@ from keyferry.cli.main import main as keyferry
 from keyferry.cli.run import COMMANDS, load_command
 
 ROOT = Path(__file__).resolve().parent.parent
-_NOTE = "<!-- written by `make generated`; do not edit -->\n"
-_END = "<!-- end of what `make generated` writes -->\n"
+sys.path.insert(0, str(ROOT))
+
+from bench.sections import marks, section, table, with_section  # noqa: E402 - found in the folder above
 
 
 def help_text(*words: str) -> str:
@@ -61,34 +62,21 @@ _FIGURES = (
     ("a pull of 200 MB into a folder, plain HTTP", "pull 200 MB in 4 layers, plain", "skopeo"),
     ("a pull of 200 MB into a folder, TLS", "pull 200 MB in 4 layers, TLS", "skopeo"),
 )
-_FIGURES_BEGIN = "<!-- figures: written by `make generated` from docs/figures.md; do not edit -->\n"
-_FIGURES_END = "<!-- end of figures -->\n"
-
-
 _CHART = ROOT / "deploy" / "helm" / "keyferry"
-_VALUES_BEGIN = "<!-- values: written by `make generated` from values.yaml; do not edit -->\n"
-_VALUES_END = "<!-- end of values -->\n"
-
-
-def with_part(path: Path, begin: str, part: str, end: str) -> str:
-    """Return a page with the part between two of its lines replaced."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
-    after = rest.partition(end)[2]
-    return before + begin + part + end + after
 
 
 def figures() -> str:
     """Return the table of figures beside other tools."""
     page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
-    page = page.partition("<!-- written by `make bench`")[2].partition("<!-- end of")[0]
-    table = re.findall(r"^\| (.*?) \| (.*?) \| (.*?): (.*?) \| (.*?) \|", page, re.MULTILINE)
-    rows = {(what, peer): (measured, theirs, ratio) for what, measured, peer, theirs, ratio in table}
-    written = ["| job | keyferry | other tool | ratio |\n|---|---|---|---|\n"]
+    page = section(page, "bench")
+    found = re.findall(r"^\| (.*?) \| (.*?) \| (.*?): (.*?) \| (.*?) \|", page, re.MULTILINE)
+    rows = {(what, peer): (measured, theirs, ratio) for what, measured, peer, theirs, ratio in found}
+    written = [("job", "keyferry", "other tool", "ratio")]
     for job, what, peer in _FIGURES:
         measured, theirs, ratio = rows[what, peer]
-        written.append(f"| {job} | {measured} | {peer}: {theirs} | {ratio} |\n")
+        written.append((job, measured, f"{peer}: {theirs}", ratio))
     ((day, machine),) = re.findall(r"^(\d{4}-\d\d-\d\d): (.*?);", page, re.MULTILINE)
-    return f"\n{''.join(written)}\nMeasured by `make bench` on {day}: {machine}.\n\n"
+    return f"{table(written)}\n\nMeasured by `make bench` on {day}: {machine}."
 
 
 # The pages that are generated as a whole, by their names in docs.
@@ -99,22 +87,20 @@ REFERENCES: dict[str, Callable[[], str]] = {
 }
 # The pages of which a part is generated.
 PARTS: dict[str, Callable[[], str]] = {
-    "agent-reference": agent_settings,
-    "plugins/federation": federation_config_tables,
+    "README.md": figures,
+    "deploy/helm/keyferry/README.md": lambda: values_table(_CHART / "values.yaml"),
+    "docs/agent-reference.md": agent_settings,
+    "docs/plugins/federation.md": federation_config_tables,
 }
 
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Yield every generated file and its content."""
     for name, make in REFERENCES.items():
-        yield ROOT / "docs" / f"{name}.md", f"{_NOTE}\n{make()}"
+        yield ROOT / "docs" / f"{name}.md", f"{marks('generated')[0]}\n\n{make()}"
     for name, make in PARTS.items():
-        path = ROOT / "docs" / f"{name}.md"
-        yield path, with_part(path, _NOTE, f"\n{make()}\n", _END)
-    readme = ROOT / "README.md"
-    yield readme, with_part(readme, _FIGURES_BEGIN, figures(), _FIGURES_END)
-    values = f"\n{values_table(_CHART / 'values.yaml')}\n"
-    yield _CHART / "README.md", with_part(_CHART / "README.md", _VALUES_BEGIN, values, _VALUES_END)
+        path = ROOT / name
+        yield path, with_section(path.read_text(encoding="utf-8"), "generated", make())
 
 
 def main(argv: list[str]) -> int:

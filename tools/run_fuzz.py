@@ -29,9 +29,12 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.sections import section, table, with_section  # noqa: E402 - found in the folder above
+
 WORK = ROOT / ".cache" / "fuzz-work"
 PAGE = ROOT / "docs" / "figures.md"
-BEGIN, END = "<!-- written by `make fuzz`; do not edit -->\n", "<!-- end of what `make fuzz` writes -->\n"
 # A shorter run says too little to be written down.
 MIN_SECONDS = 60
 # What the corpus of a reader may grow to.
@@ -181,13 +184,11 @@ def add_files(grown: Path, tree: Path) -> None:
 def write_line(name: str, text: str) -> None:
     """Replace the line of a target on the page; those of targets that are no more go."""
     page = PAGE.read_text("utf-8")
-    before, _, rest = page.partition(BEGIN)
-    table, _, after = rest.partition(END)
-    lines = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)) | {name: text}
-    kept = [f"| `{each}` | {lines.get(each, 'not yet | | | |')} |" for each in targets()]
-    head = "| reader | date | time | executions | inputs that reach new code | found |\n|---|---|---|---|---|---|"
-    new = "\n".join((head, *kept))
-    PAGE.write_text(f"{before}{BEGIN}\n{new}\n\n{END}{after}", "utf-8")
+    old = re.findall(r"^\| `(\w+)` \| (.*) \|$", section(page, "fuzz"), re.MULTILINE)
+    lines = dict(old) | {name: text}
+    kept = [(f"`{each}`", *lines.get(each, "not yet | | | |").split(" | ")) for each in targets()]
+    head = ("reader", "date", "time", "executions", "inputs that reach new code", "found")
+    PAGE.write_text(with_section(page, "fuzz", table([head, *kept])), "utf-8")
 
 
 def large_inputs(name: str, size: int) -> Iterator[bytes]:

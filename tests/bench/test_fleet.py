@@ -8,8 +8,6 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from bench.fleet import (
-    BEGIN,
-    END,
     PAGE,
     PICTURES,
     SIZES,
@@ -19,12 +17,12 @@ from bench.fleet import (
     demand_scenarios,
     figures,
     plots,
-    replace_tables,
     rollout_scenarios,
     scenarios,
     simulate,
     tables,
 )
+from bench.sections import marks
 
 SMALL_FLEET = 1_000
 
@@ -72,7 +70,7 @@ def test_the_page_is_what_a_run_gives() -> None:
 def test_peaks_that_the_page_explains_are_those_of_its_tables(who: str) -> None:
     """They are quoted beside what arithmetic expects."""
     page = PAGE.read_text(encoding="utf-8")
-    generated, _, text = page.partition(END)
+    generated, _, text = page.partition(marks("fleet")[1])
     day = generated.partition("### A day of renewals")[2]
     for nodes, column in (("10,000", 3), ("100,000", 6)):
         (row,) = re.findall(rf"^\| {nodes} \| {who} \| ([0-9,]+) ", day, re.MULTILINE)
@@ -81,13 +79,6 @@ def test_peaks_that_the_page_explains_are_those_of_its_tables(who: str) -> None:
         assert re.search(
             rf"\b{row}\b", page.partition("\n## A fleet")[2].partition("### What is simulated")[0]
         )
-
-
-def test_only_what_is_between_the_marks_is_replaced() -> None:
-    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    assert replace_tables(page, "new") == f"before\n{BEGIN}\n\nnew\n\n{END}\nafter\n"
-    with pytest.raises(ValueError, match="marks"):
-        replace_tables("no marks", "new")
 
 
 def test_the_pictures_are_on_the_page_and_show_what_is_drawn_now() -> None:

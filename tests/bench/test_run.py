@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.report import BEGIN, END
+from bench.sections import marks, section
 
 from support.bench_project import BENCH, make_project
 
+BEGIN, END = marks("bench")
 PAGE = f"# Figures\n\n{BEGIN}\nof another run\n{END}\n\nby hand\n"
 GOOD = """
 from bench.measure import Row, take_turns
@@ -113,5 +114,4 @@ def test_a_real_group_fits_on_a_screen() -> None:
 
 def test_the_page_of_the_docs_fits_on_a_screen() -> None:
     page = (BENCH.parent / "docs" / "figures.md").read_text(encoding="utf-8")
-    table = page.partition(BEGIN)[2].partition(END)[0]
-    assert 0 < sum(line.startswith("| ") for line in table.splitlines()) <= MAX_LINES
+    assert 0 < sum(line.startswith("| ") for line in section(page, "bench").splitlines()) <= MAX_LINES

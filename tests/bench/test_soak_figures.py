@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from bench.report import Machine
+from bench.sections import marks
 from bench.soak import (
-    BEGIN,
-    END,
     Count,
     Growth,
     Result,
@@ -17,7 +16,6 @@ from bench.soak import (
     growth_of,
     growth_table,
     judge,
-    replace_section,
     slope,
     write_result,
 )
@@ -94,23 +92,17 @@ def test_the_growth_is_beside_its_bound(seconds: float, bound: str) -> None:
     assert row == ("memory of the host process (PSS)", "96.4 MB", "100.3 MB", "100.4 MB", "+4.5 MB", bound)
 
 
-def test_the_page_keeps_what_is_around() -> None:
-    page = f"a\n{BEGIN}\nold\n{END}\nb\n"
-    assert replace_section(page, "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb\n"
-    with pytest.raises(ValueError, match="marks"):
-        replace_section("a", "new")
-
-
 @pytest.mark.parametrize("seconds", [300.0, HOUR - 1])
 def test_a_run_of_less_than_an_hour_leaves_the_docs_as_they_are(seconds: float, tmp_path: Path) -> None:
     docs, folder = tmp_path / "docs", tmp_path / "folder"
     docs.mkdir()
     folder.mkdir()
     page = docs / "figures.md"
-    page.write_text(f"{BEGIN}\nof an hour\n{END}\n", "utf-8")
+    begin, end = marks("soak")
+    page.write_text(f"{begin}\nof an hour\n{end}\n", "utf-8")
     result = Result(seconds, MACHINE, {}, samples(50, 50), [], [], [])
     assert write_result(result, docs, folder) == folder / "soak.md"
-    assert page.read_text("utf-8") == f"{BEGIN}\nof an hour\n{END}\n"
+    assert page.read_text("utf-8") == f"{begin}\nof an hour\n{end}\n"
     assert [each.name for each in docs.iterdir()] == ["figures.md"]
     assert write_result(replace(result, seconds=HOUR), docs, folder) == page
     assert "It ran for 60 minutes." in page.read_text("utf-8")

@@ -31,12 +31,3 @@ def test_what_is_measured_names_its_command(page: str, target: str) -> None:
     """In the text, for whoever wants to measure again; ``test_commands.py`` knows the targets."""
     shown = re.sub(r"<!--.*?-->", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert f"`make {target}" in shown
-
-
-def test_the_readme_has_the_figures_of_the_page() -> None:
-    table = (ROOT / "README.md").read_text("utf-8").partition("<!-- figures: ")[2].partition("<!-- end")[0]
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
-    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
-    assert rows
-    for _job, *figures in rows:
-        assert f"| {' | '.join(figures)} |" in page

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 BENCH = Path(__file__).parents[2] / "bench"
-_FRAME = ("measure.py", "report.py", "programs.py", "compare.py")
+_FRAME = ("measure.py", "report.py", "programs.py", "compare.py", "sections.py")
 
 
 def make_project(home: Path, *groups: str) -> Path:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.sections import section, table, with_section
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "figures.md"
-BEGIN, END = "<!-- written by `make faults`; do not edit -->", "<!-- end of what `make faults` writes -->"
-_HEAD = "| what happens | where | what comes of it | tried by |\n| --- | --- | --- | --- |"
+_HEAD = ("what happens", "where", "what comes of it", "tried by")
 
 
 class Line(NamedTuple):
@@ -21,21 +22,22 @@ class Line(NamedTuple):
     @property
     def text(self) -> str:
         """The line as Markdown."""
-        return f"| {self.fault} | {self.place} | {self.outcome} | `{self.test}` |"
+        return f"| {' | '.join(self.cells)} |"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What the line says."""
+        return self.fault, self.place, self.outcome, f"`{self.test}`"
 
 
 def lines_of(page: str) -> list[str]:
     """Return the lines of the page's table, without its head."""
-    inside = page.partition(BEGIN)[2].partition(END)[0]
-    return [line for line in inside.splitlines() if line.startswith("| ")][2:]
+    return [line for line in section(page, "faults").splitlines() if line.startswith("| ")][2:]
 
 
 def with_lines(page: str, lines: list[Line]) -> str:
     """Return the page with these lines in its table."""
-    before, begin, rest = page.partition(BEGIN)
-    assert begin
-    table = "\n".join((_HEAD, *(line.text for line in lines)))
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}"
+    return with_section(page, "faults", table([_HEAD, *(line.cells for line in lines)]))
 
 
 class Tried:
