@@ -39,7 +39,7 @@ def test_public_configs_get_the_verdict_of_kubernetes() -> None:
             wrong[entry["file"]] = f"accepted: {report.accepted}"
         elif want["errors"] is not None and texts != want["errors"]:
             wrong[entry["file"]] = f"errors: {texts}"
-        elif _shape(report.kubernetes_text) != _shape(want["error"] or ""):
+        elif _shape_of_config(report.kubernetes_text) != _shape_of_config(want["error"] or ""):
             wrong[entry["file"]] = report.kubernetes_text
         # As the config of a node; given as a file, a document with a config inside is linted for that one.
         elif (run_in_process("lint", "--severity", "error", KEYFERRY_CONFIG=path).returncode == 0) != want[
@@ -49,12 +49,19 @@ def test_public_configs_get_the_verdict_of_kubernetes() -> None:
     assert wrong == {}
 
 
-def _shape(text: str) -> str:
-    """A text without the file's name, the name of Go's scheme, and the details of its JSON parser."""
-    stage, colon, rest = text.partition('": ')
-    if stage.startswith("error decoding config"):
-        text = "error decoding config" + colon + rest
-    return text.partition(" in scheme ")[0].partition("json parse error: ")[0]
+def _shape(text: str, stage: str, *ends: str) -> str:
+    """The text of a stage without the file's name, up to the first of *ends*."""
+    before, colon, rest = text.partition('": ')
+    if before.startswith(stage):
+        text = stage + colon + rest
+    for end in ends:
+        text = text.partition(end)[0]
+    return text
+
+
+def _shape_of_config(text: str) -> str:
+    """A text without the name of Go's scheme, and the details of its JSON parser."""
+    return _shape(text, "error decoding config", " in scheme ", "json parse error: ")
 
 
 NO_CONTEXT = (
@@ -102,11 +109,8 @@ def test_public_kubeconfigs_get_the_verdict_of_kubernetes() -> None:
 
 
 def _shape_of_kubeconfig(text: str) -> str:
-    """A text without the file's name, and without where in a value its decoder stopped."""
-    stage, colon, rest = text.partition('": ')
-    if stage.startswith("error loading config file"):
-        text = "error loading config file" + colon + rest
-    return text.partition(" at input byte")[0]
+    """A text without where in a value its decoder stopped."""
+    return _shape(text, "error loading config file", " at input byte")
 
 
 def _recorded() -> list[Json]:
