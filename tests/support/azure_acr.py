@@ -40,21 +40,6 @@ def ask(
     return answer
 
 
-def fail(
-    azure: Azure,
-    config: dict[str, object],
-    *args: str,
-    image: str = IMAGE,
-    token: str = "",
-    annotations: dict[str, str] | None = None,
-    env: dict[str, str] | None = None,
-) -> str:
-    """Run the plugin on one request, which fails; return its error."""
-    answer = ask(azure, config, *args, image=image, token=token, annotations=annotations, env=env)
-    assert answer.status == 1
-    return answer.stderr
-
-
 def serve_managed(azure: Azure, **identity: str) -> str:
     """Serve the machine's identity and the registry; return the registry's token."""
     token = cloud.registry_token()

@@ -31,13 +31,6 @@ def ask(
     return answer
 
 
-def fail(azure: Azure, *args: str, env: dict[str, str] | None = None, exec_info: str | None = "v1") -> str:
-    """Run the plugin once, which fails; return its error."""
-    answer = ask(azure, *args, env=env, exec_info=exec_info)
-    assert answer.status == 1
-    return answer.stderr
-
-
 def form_answers(expected: dict[str, str], reply: Reply | None = None, target: str = TOKEN_PATH) -> Handler:
     """Return a fake Entra that gives a token only for the expected form."""
 

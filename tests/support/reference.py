@@ -43,6 +43,12 @@ class Answer:
         return loaded
 
     @property
+    def failure(self) -> str:
+        """Standard error of a run that failed, with nothing on standard output."""
+        assert (self.status, self.stdout) == (1, ""), self.stderr
+        return self.stderr
+
+    @property
     def auth(self) -> dict[str, tuple[str, str]]:
         """User name and password by auth key."""
         found = self.document.get("auth") or {}

@@ -9,7 +9,7 @@ import pytest
 
 from keyferry_plugins.acr import PROVIDER_BACKOFF
 from support import azure_cloud as cloud
-from support.azure_acr import ANNOTATIONS, IMAGE, MANAGED, PRINCIPAL, STATIC, ask, fail, serve_managed
+from support.azure_acr import ANNOTATIONS, IMAGE, MANAGED, PRINCIPAL, STATIC, ask, serve_managed
 from support.azure_cloud import CLIENT, REGISTRY, Azure
 from support.fake_cloud import Received, Reply
 from support.reference import ask_image
@@ -48,7 +48,7 @@ def test_the_metadata_service_is_never_asked_through_a_proxy(azure: Azure) -> No
 def test_an_identity_that_the_machine_lacks_is_named(azure: Azure) -> None:
     """The error says which identity it is and how to give it to the machine."""
     azure.on_imds(Reply(400, {"error": "invalid_request", "error_description": "Identity not found"}))
-    said = fail(azure, {**MANAGED, "userAssignedIdentityID": CLIENT})
+    said = ask(azure, {**MANAGED, "userAssignedIdentityID": CLIENT}).failure
     assert f"the user-assigned identity '{CLIENT}'" in said
     assert "invalid_request: Identity not found" in said
     assert "az vmss identity assign" in said
@@ -58,7 +58,7 @@ def test_an_identity_that_the_machine_lacks_is_named(azure: Azure) -> None:
 @pytest.mark.parametrize("tenant", ["../other", "a/b", "a?b=c", "a b"])
 def test_the_managed_identitys_tenant_is_an_id_or_a_domain_name(azure: Azure, tenant: str) -> None:
     """As every other tenant; nothing is sent with it."""
-    assert "is neither an ID nor a domain name" in fail(azure, {**MANAGED, "tenantId": tenant})
+    assert "is neither an ID nor a domain name" in ask(azure, {**MANAGED, "tenantId": tenant}).failure
     assert not azure.imds_received
     assert not azure.asked
 
@@ -103,7 +103,7 @@ def test_garbage_from_the_metadata_service_is_refused_and_not_quoted(azure: Azur
         "cloudProviderBackoffRetries": 1,
         "cloudProviderBackoffDuration": 0.1,
     }
-    assert "http://0.0.0.0:" in fail(azure, MANAGED | quick)
+    assert "http://0.0.0.0:" in ask(azure, MANAGED | quick).failure
 
 
 def test_static_credentials_of_a_service_principal_need_no_network(azure: Azure) -> None:
@@ -260,7 +260,7 @@ def test_a_registry_without_a_proper_challenge_gets_no_token(
     """Nothing is sent to it beyond the first, empty-handed request."""
     azure.on_imds(cloud.imds_answers())
     azure.on(REGISTRY, reply)
-    assert f"https://{REGISTRY}/v2/" in fail(azure, MANAGED, *args)
+    assert f"https://{REGISTRY}/v2/" in ask(azure, MANAGED, *args).failure
     assert [sent.method for sent in azure.sent(REGISTRY)] == ["GET"]
 
 
@@ -286,7 +286,7 @@ def test_the_entra_token_goes_to_the_registry_alone(azure: Azure, realm: str, ar
     """A challenge cannot lead it to another host or port, out of TLS, or to a metadata service."""
     azure.on_imds(cloud.imds_answers())
     azure.on(REGISTRY, cloud.challenge(realm=realm))
-    assert "realm" in fail(azure, MANAGED, *args)
+    assert "realm" in ask(azure, MANAGED, *args).failure
     assert set(azure.asked) == {f"{REGISTRY}:443"}
     assert [sent.method for sent in azure.sent(REGISTRY)] == ["GET"]
 
@@ -308,7 +308,7 @@ def test_two_challenge_headers_are_one_too_many_for_compat(azure: Azure, other: 
     azure.on(REGISTRY, challenges(other, GOOD), cloud.registry_answers())
     assert REGISTRY in ask(azure, MANAGED).auth
     azure.on(REGISTRY, challenges(other, GOOD))
-    assert "2 WWW-Authenticate headers" in fail(azure, MANAGED, "--compat")
+    assert "2 WWW-Authenticate headers" in ask(azure, MANAGED, "--compat").failure
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_an_attempt_that_hangs_is_given_up(azure: Azure) -> None:
     """An endless answer is cut at a size, not read until the kubelet kills the plugin."""
     azure.on_imds(cloud.imds_answers())
     azure.on(REGISTRY, Reply(401, is_endless=True))
-    assert "longer than" in fail(azure, MANAGED)
+    assert "longer than" in ask(azure, MANAGED).failure
 
 
 def static_keys(folder: Path, image: str, *args: str, suffix: str = "") -> set[str]:

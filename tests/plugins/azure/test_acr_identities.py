@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support import azure_cloud as cloud
-from support.azure_acr import ANNOTATIONS, MANAGED, PRINCIPAL, STATIC, ask, fail
+from support.azure_acr import ANNOTATIONS, MANAGED, PRINCIPAL, STATIC, ask
 from support.azure_certificates import PASSWORD, make_certified
 from support.azure_cloud import CLIENT, ENTRA, REGISTRY, TENANT, Azure
 from support.certificates import key_pem, make_certificate, make_key
@@ -67,7 +67,7 @@ def test_a_certificate_that_cannot_be_used_is_named(
     """The error names the file and quotes none of it."""
     path = tmp_path / "client.pem"
     path.write_text(make())
-    shown = fail(azure, {**CERTIFIED, "aadClientCertPath": str(path)})
+    shown = ask(azure, {**CERTIFIED, "aadClientCertPath": str(path)}).failure
     assert said in shown
     assert str(path) in shown
     assert "PRIVATE KEY" not in shown
@@ -76,14 +76,14 @@ def test_a_certificate_that_cannot_be_used_is_named(
 def test_a_wrong_certificate_password_is_not_shown(azure: Azure, tmp_path: Path) -> None:
     """Neither the right one nor the one given."""
     path = make_certified().write_pfx(tmp_path)
-    said = fail(azure, {**CERTIFIED, "aadClientCertPath": path, "aadClientCertPassword": "wrongmark"})
+    said = ask(azure, {**CERTIFIED, "aadClientCertPath": path, "aadClientCertPassword": "wrongmark"}).failure
     cloud.never_shown(said, PASSWORD, "wrongmark")
 
 
 def test_an_unknown_certificate_is_explained(azure: Azure, tmp_path: Path) -> None:
     """Entra does not know it, so it is to be uploaded; the assertion does not show."""
     azure.on(ENTRA, lambda received: cloud.refused(700027, text=received.form["client_assertion"]))
-    said = fail(azure, {**CERTIFIED, "aadClientCertPath": make_certified().write_pem(tmp_path)})
+    said = ask(azure, {**CERTIFIED, "aadClientCertPath": make_certified().write_pem(tmp_path)}).failure
     assert "az ad app credential reset --cert" in said
     assert "eyJ" not in said
 
@@ -138,7 +138,7 @@ def test_a_token_file_without_a_token_is_named(
     path = tmp_path / "token"
     if content is not None:
         path.write_text(content)
-    shown = fail(azure, {**CERTIFIED, "aadFederatedTokenFile": str(path)})
+    shown = ask(azure, {**CERTIFIED, "aadFederatedTokenFile": str(path)}).failure
     assert said in shown
     assert str(path) in shown
 
@@ -146,7 +146,7 @@ def test_a_token_file_without_a_token_is_named(
 @pytest.mark.parametrize("config", [{}, {"aadClientId": CLIENT}, {"aadClientSecret": "clientmarksecret"}])
 def test_a_config_without_an_identity_says_what_to_set(azure: Azure, config: dict[str, object]) -> None:
     """The error names the keys of the config that would give one."""
-    assert "useManagedIdentityExtension" in fail(azure, config)
+    assert "useManagedIdentityExtension" in ask(azure, config).failure
 
 
 @pytest.mark.parametrize(
@@ -253,13 +253,16 @@ def test_a_resource_manager_that_describes_nothing_is_an_error(azure: Azure, rep
     """Without a description nobody is asked for a token."""
     azure.on("management.stack.example", reply)
     config = {**MANAGED, "cloud": "stack", "resourceManagerEndpoint": "https://management.stack.example"}
-    assert said in fail(azure, config)
+    assert said in ask(azure, config).failure
     assert azure.imds_received == []
 
 
 def test_a_private_cloud_without_a_description_says_what_to_set(azure: Azure) -> None:
     """The error names the variable."""
-    assert "AZURE_ENVIRONMENT_FILEPATH is not set" in fail(azure, {**PRINCIPAL, "cloud": "AzureStackCloud"})
+    assert (
+        "AZURE_ENVIRONMENT_FILEPATH is not set"
+        in ask(azure, {**PRINCIPAL, "cloud": "AzureStackCloud"}).failure
+    )
 
 
 @pytest.mark.parametrize("is_yaml", [False, True], ids=["JSON", "YAML"])
@@ -326,7 +329,7 @@ def test_a_service_account_needs_both_annotations(
     annotations = {key: text for key, text in ANNOTATIONS.items() if key != name}
     if value is not None:
         annotations[name] = value
-    assert name in fail(azure, MANAGED, *args, token=cloud.pod_token(), annotations=annotations)
+    assert name in ask(azure, MANAGED, *args, token=cloud.pod_token(), annotations=annotations).failure
     assert azure.asked == []
 
 
@@ -342,7 +345,7 @@ def test_a_missing_federated_credential_is_spelled_out(azure: Azure) -> None:
     azure.on(
         ENTRA, cloud.refused(700213, "invalid_request", "No matching federated identity record found", 400)
     )
-    said = fail(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS)
+    said = ask(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS).failure
     assert "AADSTS700213" in said
     for part in (
         "https://oidc.test/",
@@ -370,7 +373,7 @@ def test_a_missing_federated_credential_is_spelled_out(azure: Azure) -> None:
 def test_a_refusal_of_entra_says_what_to_do(azure: Azure, reply: Reply, said: str) -> None:
     """Known numbers have advice, and nothing of the request shows; a redirect is not followed."""
     azure.on(ENTRA, reply)
-    assert said in fail(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS)
+    assert said in ask(azure, MANAGED, token=cloud.pod_token(), annotations=ANNOTATIONS).failure
     assert set(azure.asked) == {f"{ENTRA}:443"}
 
 
@@ -398,15 +401,16 @@ def test_an_echoed_assertion_is_masked(azure: Azure, pod: str) -> None:
     azure.on(
         ENTRA, lambda received: cloud.refused(50027, text=f"bad {received.form['client_assertion']} here")
     )
-    assert "AADSTS50027: bad ******** here" in fail(azure, MANAGED, token=pod, annotations=ANNOTATIONS)
+    assert "AADSTS50027: bad ******** here" in ask(azure, MANAGED, token=pod, annotations=ANNOTATIONS).failure
 
 
 @pytest.mark.parametrize("tenant", ["../common", "a/b", "x?y", "t#", "t t", "..", "evil.example@x"])
 def test_a_tenant_cannot_lead_elsewhere(azure: Azure, tenant: str) -> None:
     """An annotation is the pod author's, so what is no tenant is refused before anything is sent."""
     annotations = {**ANNOTATIONS, "kubernetes.azure.com/acr-tenant-id": tenant}
-    assert "is neither an ID nor a domain name" in fail(
-        azure, MANAGED, token=cloud.pod_token(), annotations=annotations
+    assert (
+        "is neither an ID nor a domain name"
+        in ask(azure, MANAGED, token=cloud.pod_token(), annotations=annotations).failure
     )
     assert azure.asked == []
 
@@ -474,7 +478,7 @@ def test_identity_bindings_need_a_token_and_a_client(
 ) -> None:
     """The error names the setting of the kubelet, or the annotation."""
     args = ("--ib-sni-name=bindings.test", "--ib-apiserver-ip=127.0.0.1")
-    assert said in fail(azure, {}, *args, token=token, annotations=annotations)
+    assert said in ask(azure, {}, *args, token=token, annotations=annotations).failure
 
 
 def test_a_refused_identity_binding_says_what_to_do(azure: Azure) -> None:
@@ -485,7 +489,7 @@ def test_a_refused_identity_binding_says_what_to_do(azure: Azure) -> None:
     )
     args = [*BINDING_ARGS, "--ib-sni-name", name, "--ib-default-client-id", CLIENT]
     pod = cloud.pod_token()
-    said = fail(azure, {}, *args, "--ib-ca-file", azure.environ["SSL_CERT_FILE"], token=pod)
+    said = ask(azure, {}, *args, "--ib-ca-file", azure.environ["SSL_CERT_FILE"], token=pod).failure
     assert "az aks identity-binding" in said
     assert pod.split(".")[1] not in said
 

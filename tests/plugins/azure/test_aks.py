@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from keyferry.sdk import ProvideError
 from keyferry_plugins.azure.signatures import make_proof
 from support import azure_cloud as cloud
-from support.azure_aks import NAMED, SCOPE, TOKEN_PATH, ask, fail, form_answers
+from support.azure_aks import NAMED, SCOPE, TOKEN_PATH, ask, form_answers
 from support.azure_certificates import PASSWORD, decode, make_certified
 from support.azure_cloud import CLIENT, ENTRA, SERVER_ID, TENANT, Azure
 from support.fake_cloud import Received, Reply
@@ -212,7 +212,7 @@ def test_a_workloads_token_is_not_shown(azure: Azure, tmp_path: Path) -> None:
     azure.on(
         ENTRA, lambda received: cloud.refused(50027, text=f"bad {received.form['client_assertion']} here")
     )
-    said = fail(azure, *NAMED, "-l", "workloadidentity", "--federated-token-file", str(path))
+    said = ask(azure, *NAMED, "-l", "workloadidentity", "--federated-token-file", str(path)).failure
     assert "bad ******** here" in said
 
 
@@ -240,7 +240,7 @@ def test_a_github_action_logs_in(azure: Azure, tmp_path: Path) -> None:
     assert "id-token: write" in refused.stderr
     assert "requestmark" not in refused.stderr
     env["ACTIONS_ID_TOKEN_REQUEST_URL"] = "http://token.actions.test/mint"
-    assert "is not an https:// URL" in fail(azure, *NAMED, "-l", "workloadidentity", env=env)
+    assert "is not an https:// URL" in ask(azure, *NAMED, "-l", "workloadidentity", env=env).failure
 
 
 def test_an_azure_pipeline_logs_in(azure: Azure) -> None:
@@ -266,7 +266,7 @@ def test_an_azure_pipeline_logs_in(azure: Azure) -> None:
     args = ("-l", "azurepipelines", "--server-id", SERVER_ID, "--client-id", CLIENT)
     assert ask(azure, *args, env=env).login_status["token"] == cloud.ENTRA_TOKEN
     del env["SYSTEM_ACCESSTOKEN"]
-    assert "SYSTEM_ACCESSTOKEN is not set" in fail(azure, *args, env=env)
+    assert "SYSTEM_ACCESSTOKEN is not set" in ask(azure, *args, env=env).failure
 
 
 def write_program(folder: Path, name: str, expected: list[str], script: str) -> dict[str, str]:
@@ -320,7 +320,7 @@ def test_an_az_that_fails_is_explained(azure: Azure, tmp_path: Path, script: str
     words = ["account", "get-access-token", "-o", "json", "--resource", SERVER_ID]
     env = write_program(tmp_path, "az", words, script)
     limit = "1s" if "sleep" in script else "60s"
-    assert said in fail(azure, "--server-id", SERVER_ID, "-l", "azurecli", "--timeout", limit, env=env)
+    assert said in ask(azure, "--server-id", SERVER_ID, "-l", "azurecli", "--timeout", limit, env=env).failure
 
 
 def test_az_is_not_handed_what_it_could_misread(azure: Azure, tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_az_is_not_handed_what_it_could_misread(azure: Azure, tmp_path: Path) ->
     for value in ("--debug", "a;b", "a$(b)", "a\nb"):
         answer = ask(azure, "--server-id", SERVER_ID, "-l", "azurecli", "-s", value, env=env)
         assert "flag --subscription" in answer.stderr
-    assert "'az' is not installed" in fail(azure, "--server-id", SERVER_ID, "-l", "azurecli", env=env)
+    assert "'az' is not installed" in ask(azure, "--server-id", SERVER_ID, "-l", "azurecli", env=env).failure
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_an_empty_variable_overrides_nothing_but_with_compat(azure: Azure) -> No
     azure.on(ENTRA, form_answers(SECRET_FORM))
     env = {**SECRET, "AZURE_TENANT_ID": ""}
     assert ask(azure, *SPN, env=env).status == 0
-    assert "needs --tenant-id" in fail(azure, *SPN, "--compat", env=env)
+    assert "needs --tenant-id" in ask(azure, *SPN, "--compat", env=env).failure
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_an_empty_variable_overrides_nothing_but_with_compat(azure: Azure) -> No
 )
 def test_what_cannot_be_meant_is_refused(azure: Azure, args: tuple[str, ...], said: str) -> None:
     """Each with the flag it is about, and before anyone is asked."""
-    assert said in fail(azure, *SPN, *args, env=SECRET)
+    assert said in ask(azure, *SPN, *args, env=SECRET).failure
     assert azure.asked == []
 
 
@@ -449,7 +449,7 @@ def test_compat_takes_an_unknown_cloud_for_the_public_one(azure: Azure) -> None:
     azure.on(ENTRA, form_answers(SECRET_FORM))
     for name in ("AzureMoonCloud", "AzureStackCloud"):
         assert ask(azure, *SPN, "--compat", "-e", name, env=SECRET).status == 0
-    assert "AZURE_ENVIRONMENT_FILEPATH" in fail(azure, *SPN, "-e", "AzureStackCloud", env=SECRET)
+    assert "AZURE_ENVIRONMENT_FILEPATH" in ask(azure, *SPN, "-e", "AzureStackCloud", env=SECRET).failure
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,7 @@ def test_compat_takes_an_unknown_cloud_for_the_public_one(azure: Azure) -> None:
 def test_a_refusal_says_what_to_do(azure: Azure, reply: Reply, said: str) -> None:
     """And shows nothing that was sent, even if the server quotes it."""
     azure.on(ENTRA, reply)
-    assert said in fail(azure, *SPN, env=SECRET)
+    assert said in ask(azure, *SPN, env=SECRET).failure
 
 
 @pytest.mark.parametrize(("module", "package"), [("cryptography", "cryptography"), ("jwt", "PyJWT")])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support import azure_cloud as cloud
-from support.azure_aks import INTERACTIVE, NAMED, SCOPE, TOKEN_PATH, USER_SCOPE, ask, fail, form_answers
+from support.azure_aks import INTERACTIVE, NAMED, SCOPE, TOKEN_PATH, USER_SCOPE, ask, form_answers
 from support.azure_cloud import CLIENT, ENTRA, SERVER_ID, TENANT, Azure
 from support.fake_cloud import Reply
 
@@ -114,7 +114,7 @@ def test_a_code_that_expires_ends_the_wait(azure: Azure) -> None:
 def test_a_device_login_that_fails_is_explained(azure: Azure, reply: Reply, said: str) -> None:
     """With what to do next."""
     azure.on(ENTRA, *device(PENDING, reply))
-    shown = fail(azure, *NAMED, exec_info=INTERACTIVE)
+    shown = ask(azure, *NAMED, exec_info=INTERACTIVE).failure
     assert said in shown
     assert "devicemark" not in shown
 
@@ -123,7 +123,7 @@ def test_a_device_login_that_fails_is_explained(azure: Azure, reply: Reply, said
 def test_a_device_login_needs_something_to_show(azure: Azure, missing: str) -> None:
     """Without a code or a page nobody can log in."""
     azure.on(ENTRA, Reply(200, {name: value for name, value in CODE.items() if name != missing}))
-    assert "without a user code" in fail(azure, *NAMED, exec_info=INTERACTIVE)
+    assert "without a user code" in ask(azure, *NAMED, exec_info=INTERACTIVE).failure
 
 
 def test_a_password_logs_in(azure: Azure) -> None:
@@ -139,7 +139,7 @@ def test_a_missing_password_is_asked_for(azure: Azure) -> None:
     answer = ask(azure, *ROPC, exec_info=INTERACTIVE, stdin=f"{cloud.USER_PASSWORD}\n")
     assert answer.status == 0
     assert "Password of me@x.test: " in answer.stderr
-    assert "cannot be asked" in fail(azure, *ROPC)
+    assert "cannot be asked" in ask(azure, *ROPC).failure
 
 
 def test_a_bound_token_for_a_user_is_not_kept(azure: Azure, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_bound_token_for_a_user_is_not_kept(azure: Azure, tmp_path: Path) -> N
 def test_a_password_that_is_refused_is_explained(azure: Azure, reply: Reply, said: str) -> None:
     """And not shown, even if the server quotes it."""
     azure.on(ENTRA, reply)
-    assert said in fail(azure, *ROPC, env=PASSWORD)
+    assert said in ask(azure, *ROPC, env=PASSWORD).failure
 
 
 def test_nothing_is_kept_unless_a_folder_is_given(azure: Azure, tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_what_is_kept_can_be_removed(azure: Azure, tmp_path: Path, command: str)
 
 def test_without_a_folder_there_is_nothing_to_remove(azure: Azure) -> None:
     """The error says why."""
-    assert "without --cache-dir no tokens are cached" in fail(azure, "remove-cache-dir")
+    assert "without --cache-dir no tokens are cached" in ask(azure, "remove-cache-dir").failure
 
 
 def test_a_scope_is_not_doubled(azure: Azure) -> None:
@@ -320,5 +320,5 @@ def test_a_flood_of_slow_down_is_obeyed(azure: Azure) -> None:
     """A server that is asked too often is asked less often."""
     slower = Reply(400, {"error": "slow_down"})
     azure.on(ENTRA, *device(slower, cloud.token_reply(), code={"expires_in": 25, "interval": 10}))
-    assert "nobody logged in before the time limit" in fail(azure, *NAMED, exec_info=INTERACTIVE)
+    assert "nobody logged in before the time limit" in ask(azure, *NAMED, exec_info=INTERACTIVE).failure
     assert len(azure.sent(ENTRA)) == 2
