@@ -104,8 +104,10 @@ def node(tmp_path: Path) -> Node:
 
 
 def environ_of(node: Node) -> dict[str, str]:
+    # Those of install.sh are also words of make, which passes them on.
+    inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHON", "SOURCE")}
     return {
-        **os.environ,
+        **inherited,
         "PATH": f"{node.root / 'path'}:{os.environ['PATH']}",
         "PLACE": str(node.root),
         "HOME": str(node.root),
